@@ -1,0 +1,82 @@
+use std::fmt;
+
+/// The result of everything in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, where, and what to do: always one line.
+///
+/// `Display` prints `where: what`. The caller puts the file's name in front, since this crate reads no files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Error {
+    kind: ErrorKind,
+    /// Config path (`text_config.layer_types[7]`) or setting name (`context`).
+    place: Option<String>,
+    what: String,
+}
+
+/// The kinds of errors, for callers that react differently.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ErrorKind {
+    /// The text is not JSON, or not an object.
+    Syntax,
+    /// A field is missing, has a wrong type or value, or contradicts another.
+    Field,
+    /// A setting given by the user is unknown or out of range.
+    Setting,
+    /// A figure does not fit in 64 bits.
+    Overflow,
+    /// No catalogue entry has that id.
+    UnknownModel,
+}
+
+impl Error {
+    /// A config field that cannot be used. `path` is its JSON path.
+    pub fn field(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Field, place: Some(path.into()), what: what.into() }
+    }
+
+    /// A setting that cannot be used.
+    pub fn setting(name: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Setting, place: Some(name.into()), what: what.into() }
+    }
+
+    /// Text that is not a JSON object.
+    pub fn syntax(what: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Syntax, place: None, what: what.into() }
+    }
+
+    /// A figure beyond 64 bits; `what` says which product.
+    pub fn overflow(what: impl fmt::Display) -> Self {
+        Self {
+            kind: ErrorKind::Overflow,
+            place: None,
+            what: format!("{what} does not fit in 64 bits; use a smaller context or batch"),
+        }
+    }
+
+    /// A model id that the catalogue does not hold; `hint` names the nearest one.
+    pub fn unknown_model(id: &str, hint: impl fmt::Display) -> Self {
+        Self { kind: ErrorKind::UnknownModel, place: None, what: format!("{id:?} is not in the catalogue{hint}") }
+    }
+
+    /// The kind of this error.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The config path or setting that it is about, if any.
+    pub fn place(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.what),
+            None => write!(f, "{}", self.what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,1 @@
+//! Predicted times, computed before a measurement.

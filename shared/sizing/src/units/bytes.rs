@@ -1,0 +1,131 @@
+use std::fmt;
+use std::iter::Sum;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// A number of bytes. Exact; arithmetic is checked and reports what overflowed.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Bytes(u64);
+
+/// The two families of byte units. They are always named: GB is 10^9 bytes, GiB is 2^30.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnitSystem {
+    /// kB, MB, GB: powers of 1,000.
+    #[default]
+    Decimal,
+    /// KiB, MiB, GiB: powers of 1,024.
+    Binary,
+}
+
+impl Bytes {
+    /// No bytes.
+    pub const ZERO: Self = Self(0);
+
+    /// Wraps a count of bytes.
+    pub const fn new(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// The count of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// `self + other`, or an overflow error.
+    pub fn plus(self, other: Self) -> Result<Self> {
+        self.0.checked_add(other.0).map(Self).ok_or_else(|| Error::overflow("adding byte figures"))
+    }
+
+    /// `self × factor`, or an overflow error.
+    pub fn times(self, factor: u64) -> Result<Self> {
+        self.0
+            .checked_mul(factor)
+            .map(Self)
+            .ok_or_else(|| Error::overflow(format!("{} B × {factor}", self.0)))
+    }
+
+    /// `self` rounded up to a whole multiple of `unit`.
+    pub fn round_up_to(self, unit: u64) -> Result<Self> {
+        self.0
+            .checked_next_multiple_of(unit)
+            .map(Self)
+            .ok_or_else(|| Error::overflow(format!("rounding {} B up to {unit} B", self.0)))
+    }
+
+    /// Three significant figures with the unit's name: `25.4 GB`, `23.7 GiB`, `0 B`.
+    pub fn display(self, system: UnitSystem) -> String {
+        let (base, names): (f64, [&str; 6]) = match system {
+            UnitSystem::Decimal => (1e3, ["kB", "MB", "GB", "TB", "PB", "EB"]),
+            UnitSystem::Binary => (1024.0, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]),
+        };
+        if (self.0 as f64) < base {
+            return format!("{} B", self.0);
+        }
+        let mut scaled = self.0 as f64 / base;
+        let mut name = 0;
+        // 999.5 would print as a fourth digit, so it moves to the next unit.
+        while scaled >= base.min(999.5) && name + 1 < names.len() {
+            scaled /= base;
+            name += 1;
+        }
+        let decimals = if scaled >= 99.95 { 0 } else { usize::from(scaled < 9.995) + 1 };
+        format!("{scaled:.decimals$} {}", names[name])
+    }
+}
+
+impl UnitSystem {
+    /// The next larger unit's factor: 1,000 or 1,024.
+    pub const fn base(self) -> u64 {
+        match self {
+            Self::Decimal => 1000,
+            Self::Binary => 1024,
+        }
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} B", super::group_digits(self.0))
+    }
+}
+
+/// Sums of already checked parts, for totals whose parts were summed before.
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        Self(parts.fold(0, |total, part| total.saturating_add(part.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_figures_and_a_named_unit() {
+        let cases = [
+            (0, "0 B", "0 B"),
+            (999, "999 B", "999 B"),
+            (1_000, "1.00 kB", "1000 B"),
+            (1_024, "1.02 kB", "1.00 KiB"),
+            (7_832_400_000, "7.83 GB", "7.29 GiB"),
+            (25_395_200_000, "25.4 GB", "23.7 GiB"),
+            (999_499_999, "999 MB", "953 MiB"),
+            (999_500_000, "1.00 GB", "953 MiB"),
+            (1_073_741_824, "1.07 GB", "1.00 GiB"),
+        ];
+        for (count, decimal, binary) in cases {
+            assert_eq!(Bytes::new(count).display(UnitSystem::Decimal), decimal, "{count}");
+            assert_eq!(Bytes::new(count).display(UnitSystem::Binary), binary, "{count}");
+        }
+    }
+
+    #[test]
+    fn overflow_is_an_error() {
+        assert!(Bytes::new(u64::MAX).plus(Bytes::new(1)).is_err());
+        assert!(Bytes::new(1 << 40).times(1 << 40).is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! Quantities: bytes, tokens and bytes per token. Different types, so that adding a context to a size does not
+//! compile.
+
+mod bytes;
+mod slope;
+mod text;
+mod tokens;
+
+pub use bytes::{Bytes, UnitSystem};
+pub use slope::BytesPerToken;
+pub use text::{group_digits, parse_count};
+pub use tokens::Tokens;

@@ -1,0 +1,60 @@
+/// `1234567` as `1,234,567`.
+pub fn group_digits(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Reads a count as people type it: digits with `,` or `_` between groups, a decimal part where a suffix makes the
+/// whole an integer, and a suffix `K M G` (powers of 1,000) or `Ki Mi Gi` (powers of 1,024).
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let wrong = || format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)");
+    let number_end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '_'))).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(number_end);
+    let factor: u64 = match suffix {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "m" | "M" => 1_000_000,
+        "g" | "G" => 1_000_000_000,
+        "ki" | "Ki" | "KI" => 1 << 10,
+        "mi" | "Mi" | "MI" => 1 << 20,
+        "gi" | "Gi" | "GI" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let plain: String = whole.chars().filter(char::is_ascii_digit).collect();
+    if plain.is_empty() || fraction.contains(['.', ',', '_']) || number.ends_with('.') {
+        return Err(wrong());
+    }
+    let too_large = || format!("{text:?} is too large");
+    let whole: u64 = plain.parse().map_err(|_| too_large())?;
+    let mut count = whole.checked_mul(factor).ok_or_else(too_large)?;
+    if !fraction.is_empty() {
+        let scale = u32::try_from(fraction.len()).ok().and_then(|n| 10_u64.checked_pow(n)).ok_or_else(wrong)?;
+        let part = fraction.parse::<u64>().map_err(|_| wrong())?.checked_mul(factor).ok_or_else(too_large)?;
+        if part % scale != 0 {
+            return Err(format!("{text:?} is not a whole number"));
+        }
+        count = count.checked_add(part / scale).ok_or_else(too_large)?;
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_in_groups_of_three() {
+        for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (3_264_061_440, "3,264,061,440")] {
+            assert_eq!(group_digits(count), text);
+        }
+    }
+}
