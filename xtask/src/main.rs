@@ -1,2 +1,81 @@
-//! Under way.
-fn main() {}
+//! The project's own tasks. `cargo xtask serve` and `cargo xtask test` are all that a fresh machine needs.
+
+mod bench;
+mod check;
+mod error;
+mod output;
+mod process;
+mod rules;
+mod serve;
+mod site;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::Result;
+use workspace::Workspace;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "The project's own tasks", version)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Build what is missing, start the agent and open the explorer
+    Serve {
+        /// Print the address without opening a browser
+        #[arg(long)]
+        no_open: bool,
+        /// Passed on to `kvscope serve`
+        #[arg(last = true)]
+        agent_arguments: Vec<String>,
+    },
+    /// Build the explorer as a static site
+    Site {
+        /// Also copy the finished site into this folder
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Everything that is checked before a change lands
+    Test,
+    /// Print the speed table: sizing, the command line, the page, the site's size
+    Bench,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.task) {
+        Ok(code) => code,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Serve { no_open, agent_arguments } => {
+            let browser = if no_open { serve::Browser::LeaveClosed } else { serve::Browser::Open };
+            serve::serve(&workspace, browser, &agent_arguments)
+        }
+        Task::Site { out } => {
+            let site = site::build(&workspace)?;
+            output::line(&site.size_table());
+            if let Some(folder) = out {
+                site.copy_to(&folder)?;
+            }
+            site.check_budget()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Test => check::test(&workspace),
+        Task::Bench => bench::bench(&workspace),
+    }
+}
