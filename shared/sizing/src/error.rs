@@ -56,7 +56,16 @@ impl Error {
 
     /// A model id that the catalogue does not hold; `hint` names the nearest one.
     pub fn unknown_model(id: &str, hint: impl fmt::Display) -> Self {
-        Self { kind: ErrorKind::UnknownModel, place: None, what: format!("{id:?} is not in the catalogue{hint}") }
+        Self {
+            kind: ErrorKind::UnknownModel,
+            place: None,
+            what: format!("{id:?} is not in the catalogue{hint}"),
+        }
+    }
+
+    /// What is wrong, without the place.
+    pub fn what(&self) -> &str {
+        &self.what
     }
 
     /// The kind of this error.

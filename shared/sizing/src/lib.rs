@@ -2,10 +2,50 @@
 //!
 //! This crate runs in the browser and natively. It does no I/O, reads no clock and starts no thread; it knows
 //! nothing of HTTP, pixels or GPUs. Every byte figure is an exact integer, checked for overflow.
+//!
+//! ```
+//! use kvscope_sizing::{Settings, StateModel, Tokens, read_config};
+//!
+//! let config = r#"{"model_type": "minimax_m2", "num_hidden_layers": 62, "num_attention_heads": 48,
+//!                  "num_key_value_heads": 8, "head_dim": 128}"#;
+//! let architecture = read_config(config)?;
+//! let state = StateModel::new(&architecture, &Settings::default())?;
+//! // 62 layers × 8 heads × (128 + 128) values × 2 bytes × 100,000 tokens
+//! assert_eq!(state.resident(Tokens::new(100_000), 1)?.get(), 25_395_200_000);
+//! # Ok::<(), kvscope_sizing::Error>(())
+//! ```
 
 pub mod prediction;
-mod error;
-mod units;
 
+mod architecture;
+mod catalogue;
+mod config;
+mod derivation;
+mod error;
+mod fact;
+mod format;
+mod growth;
+mod mixer;
+mod settings;
+mod size;
+mod state;
+mod units;
+mod warning;
+
+pub use architecture::{Architecture, LayerClass};
+pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
+pub use config::{read_config, read_config_value};
+pub use derivation::{Derivation, Input};
 pub use error::{Error, ErrorKind, Result};
+pub use fact::{Fact, Source};
+pub use format::{IndexFormat, KvFormat, StateFormat};
+pub use growth::Growth;
+pub use mixer::{
+    CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,
+    Latent, Mixer, Recurrence, Recurrent,
+};
+pub use settings::{Chosen, Formats, MlaStorage, Settings};
+pub use size::{BytesByKind, ComponentSize, Part, Size, StateModel};
+pub use state::{ComponentKind, Lifecycle, Reads, StateComponent};
 pub use units::{Bytes, BytesPerToken, Tokens, UnitSystem, group_digits, parse_count};
+pub use warning::Warning;

@@ -85,7 +85,8 @@ impl fmt::Display for BytesPerToken {
         if rest == 0 {
             return write!(f, "{} B/token", super::group_digits(whole));
         }
-        let tenths = (u128::from(rest) * 10 + u128::from(self.denominator) / 2) / u128::from(self.denominator);
+        let tenths =
+            (u128::from(rest) * 10 + u128::from(self.denominator) / 2) / u128::from(self.denominator);
         if tenths == 10 {
             return write!(f, "{}.0 B/token", super::group_digits(whole + 1));
         }

@@ -3,7 +3,7 @@ pub fn group_digits(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -16,7 +16,8 @@ pub fn group_digits(count: u64) -> String {
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)");
-    let number_end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '_'))).unwrap_or(text.len());
+    let number_end =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '_'))).unwrap_or(text.len());
     let (number, suffix) = text.split_at(number_end);
     let factor: u64 = match suffix {
         "" => 1,
@@ -37,7 +38,8 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     let whole: u64 = plain.parse().map_err(|_| too_large())?;
     let mut count = whole.checked_mul(factor).ok_or_else(too_large)?;
     if !fraction.is_empty() {
-        let scale = u32::try_from(fraction.len()).ok().and_then(|n| 10_u64.checked_pow(n)).ok_or_else(wrong)?;
+        let scale =
+            u32::try_from(fraction.len()).ok().and_then(|n| 10_u64.checked_pow(n)).ok_or_else(wrong)?;
         let part = fraction.parse::<u64>().map_err(|_| wrong())?.checked_mul(factor).ok_or_else(too_large)?;
         if part % scale != 0 {
             return Err(format!("{text:?} is not a whole number"));

@@ -27,7 +27,10 @@ impl Tokens {
     /// A context given by a person: at least one token, at most [`Tokens::MAX`].
     pub fn context(count: u64) -> Result<Self> {
         if count == 0 || count > Self::MAX.0 {
-            return Err(Error::setting("context", format!("{count} tokens is outside 1 to {} (1 Ti)", Self::MAX.0)));
+            return Err(Error::setting(
+                "context",
+                format!("{count} tokens is outside 1 to {} (1 Ti)", Self::MAX.0),
+            ));
         }
         Ok(Self(count))
     }
@@ -38,7 +41,7 @@ impl Tokens {
             let mut count = self.0;
             let mut name = None;
             for candidate in names {
-                if count == 0 || count % unit != 0 {
+                if count == 0 || !count.is_multiple_of(unit) {
                     break;
                 }
                 count /= unit;
@@ -74,16 +77,22 @@ mod tests {
 
     #[test]
     fn reads_decimal_and_binary_suffixes() {
-        for (text, count) in
-            [("100000", 100_000), ("100K", 100_000), ("128Ki", 131_072), ("1M", 1_000_000), ("1Mi", 1_048_576), ("1.5K", 1_500)]
-        {
+        for (text, count) in [
+            ("100000", 100_000),
+            ("100K", 100_000),
+            ("128Ki", 131_072),
+            ("1M", 1_000_000),
+            ("1Mi", 1_048_576),
+            ("1.5K", 1_500),
+        ] {
             assert_eq!(text.parse::<Tokens>().unwrap().get(), count, "{text}");
         }
     }
 
     #[test]
     fn refuses_what_is_not_a_context() {
-        for text in ["0", "", "-5", "9223372036854775808", "1.5", "abc", "18446744073709551616", "1e6", "NaN"] {
+        for text in ["0", "", "-5", "9223372036854775808", "1.5", "abc", "18446744073709551616", "1e6", "NaN"]
+        {
             let error = text.parse::<Tokens>().unwrap_err().to_string();
             assert!(error.starts_with("context: "), "{text}: {error}");
         }

@@ -1,0 +1,132 @@
+//! What a config says, layer by layer, free of any engine.
+
+use crate::fact::Fact;
+use crate::format::StateFormat;
+use crate::mixer::Mixer;
+use crate::settings::{Chosen, Formats, Settings};
+use crate::warning::Warning;
+
+/// The layers of one model version, equal ones grouped.
+#[derive(Clone, Debug)]
+pub struct Architecture {
+    classes: Vec<LayerClass>,
+    layers: Vec<usize>,
+    dtype: Chosen<StateFormat>,
+    recurrent_dtype: Option<Chosen<StateFormat>>,
+    max_context: Option<Fact>,
+    model_type: Option<String>,
+    warnings: Vec<Warning>,
+}
+
+/// Layers that do the same and keep the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerClass {
+    /// What the layer does; several where it does several things side by side.
+    pub mixers: Vec<Mixer>,
+    /// Why it keeps nothing of its own, where it uses an earlier layer's cache.
+    pub borrows: Option<String>,
+    /// Its layers, by index from 0, in order.
+    pub layers: Vec<usize>,
+}
+
+/// One layer before grouping.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LayerDraft {
+    pub(crate) mixers: Vec<Mixer>,
+    pub(crate) borrows: Option<String>,
+}
+
+/// What belongs to the whole model.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelFacts {
+    pub(crate) dtype: Chosen<StateFormat>,
+    pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
+    pub(crate) max_context: Option<Fact>,
+    pub(crate) model_type: Option<String>,
+}
+
+impl Architecture {
+    pub(crate) fn new(drafts: Vec<LayerDraft>, facts: ModelFacts, warnings: Vec<Warning>) -> Self {
+        let mut classes: Vec<LayerClass> = Vec::new();
+        let mut layers = Vec::with_capacity(drafts.len());
+        for (index, draft) in drafts.into_iter().enumerate() {
+            let known = classes
+                .iter()
+                .position(|class| class.mixers == draft.mixers && class.borrows == draft.borrows);
+            let class = known.unwrap_or_else(|| {
+                classes.push(LayerClass { mixers: draft.mixers, borrows: draft.borrows, layers: Vec::new() });
+                classes.len() - 1
+            });
+            classes[class].layers.push(index);
+            layers.push(class);
+        }
+        Self {
+            classes,
+            layers,
+            dtype: facts.dtype,
+            recurrent_dtype: facts.recurrent_dtype,
+            max_context: facts.max_context,
+            model_type: facts.model_type,
+            warnings,
+        }
+    }
+
+    /// The distinct kinds of layers, in order of first appearance.
+    pub fn classes(&self) -> &[LayerClass] {
+        &self.classes
+    }
+
+    /// The number of layers that the config counts, draft layers left out.
+    pub fn layer_count(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// The class of every layer, as an index into [`Architecture::classes`].
+    pub fn layers(&self) -> impl ExactSizeIterator<Item = &LayerClass> {
+        self.layers.iter().map(|class| &self.classes[*class])
+    }
+
+    /// The index into [`Architecture::classes`] of layer `index`.
+    pub fn class_of(&self, index: usize) -> Option<usize> {
+        self.layers.get(index).copied()
+    }
+
+    /// The longest context that the config allows.
+    pub fn max_context(&self) -> Option<&Fact> {
+        self.max_context.as_ref()
+    }
+
+    /// `model_type` of the text part.
+    pub fn model_type(&self) -> Option<&str> {
+        self.model_type.as_deref()
+    }
+
+    /// The dtype of weights and, where nothing else is said, of K/V.
+    pub fn dtype(&self) -> StateFormat {
+        self.dtype.format
+    }
+
+    /// What was assumed while reading the config.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The formats under some settings.
+    pub fn formats(&self, settings: &Settings) -> Formats {
+        Formats::new(settings, self.dtype.clone(), self.recurrent_dtype.clone())
+    }
+}
+
+impl LayerClass {
+    /// The mixers' names joined by `+`, or `MLP` for a layer without one.
+    pub fn name(&self) -> String {
+        let names: Vec<&str> = self.mixers.iter().map(Mixer::name).collect();
+        match names.as_slice() {
+            [] => "none".to_owned(),
+            [first, rest @ ..] if !rest.is_empty() && rest.iter().all(|name| name == first) => {
+                format!("{} × {first}", names.len())
+            }
+            _ => names.join(" + "),
+        }
+    }
+}

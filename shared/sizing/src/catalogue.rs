@@ -1,0 +1,115 @@
+//! The model versions of `assets/models/`, one file each, built into the binary.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::architecture::Architecture;
+use crate::config::read_config_value;
+use crate::{Error, Result};
+
+/// `(id, file text)` of every catalogue file, sorted by id.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
+
+/// What is known of one model version: its config and where that comes from.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CatalogueEntry {
+    /// The id in lower case: `deepseek-v3.2`.
+    #[serde(skip)]
+    pub id: String,
+    /// The name as published: `DeepSeek-V3.2`.
+    pub name: String,
+    /// Family within a vendor: `DeepSeek`.
+    pub family: String,
+    /// Who published it.
+    pub vendor: String,
+    /// Id of the version before it in its line.
+    pub previous: Option<String>,
+    /// Month of release, `2025-12`.
+    pub released: Option<String>,
+    /// Where the config comes from.
+    pub source: Vec<String>,
+    /// How sure the facts are, in the words of whoever collected them.
+    pub confidence: String,
+    /// All parameters, as published.
+    pub params_total: Option<u64>,
+    /// Parameters active for a token, as published.
+    pub params_active: Option<u64>,
+    /// What to know about the facts.
+    pub notes: Option<String>,
+    /// Figures published elsewhere for the same quantity, shown beside the computed one.
+    #[serde(default)]
+    pub published: Vec<PublishedFigure>,
+    /// The config, with Hugging Face field names.
+    pub config: Value,
+}
+
+/// A figure that somebody published, and why the computed one differs where it does.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PublishedFigure {
+    /// What it states: `2.4 GB at 100K tokens`.
+    pub figure: String,
+    /// Who published it.
+    pub source: String,
+    /// How it relates to the computed figure.
+    pub remark: String,
+}
+
+impl CatalogueEntry {
+    /// Reads the config.
+    ///
+    /// # Errors
+    ///
+    /// What [`read_config_value`] reports; the catalogue's tests read all entries.
+    pub fn architecture(&self) -> Result<Architecture> {
+        read_config_value(&self.config)
+    }
+}
+
+/// Every version, sorted by id. Parsed on first use.
+pub fn catalogue() -> &'static [CatalogueEntry] {
+    static ENTRIES: OnceLock<Vec<CatalogueEntry>> = OnceLock::new();
+    ENTRIES.get_or_init(|| FILES.iter().map(|(id, text)| parse(id, text)).collect())
+}
+
+/// Finds a version by its id. Case and a vendor prefix (`deepseek-ai/`) do not matter.
+///
+/// # Errors
+///
+/// An unknown id; the error names the nearest known one.
+pub fn find_entry(id: &str) -> Result<&'static CatalogueEntry> {
+    let wanted = id.rsplit('/').next().unwrap_or(id).to_ascii_lowercase();
+    catalogue().iter().find(|entry| entry.id == wanted).ok_or_else(|| {
+        let nearest = FILES.iter().map(|(known, _)| *known).min_by_key(|known| edit_distance(known, &wanted));
+        let hint = match nearest {
+            Some(known) if edit_distance(known, &wanted) <= wanted.len() / 2 => {
+                format!("; the nearest id is {known:?}")
+            }
+            _ => "; see `kvscope models`".to_owned(),
+        };
+        Error::unknown_model(id, hint)
+    })
+}
+
+fn parse(id: &str, text: &str) -> CatalogueEntry {
+    let mut entry: CatalogueEntry =
+        serde_json::from_str(text).expect("the build script checked every catalogue file");
+    id.clone_into(&mut entry.id);
+    entry
+}
+
+/// Levenshtein distance, for hints.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,57 @@
+//! Defaults that a configuration class defines for fields that a `config.json` may leave out.
+//!
+//! Source of each row: the class of that `model_type` in transformers 4.57 and 5, as read by vLLM 0.33.
+
+use crate::fact::Fact;
+
+/// `(model types, field, value)`
+const COUNTS: &[(&[&str], &str, u64)] = &[
+    (&["gemma2"], "sliding_window_pattern", 2),
+    (&["gemma2"], "sliding_window", 4096),
+    (&["gemma3_text", "gemma3"], "sliding_window_pattern", 6),
+    (&["gemma3_text", "gemma3"], "sliding_window", 4096),
+    (&["gemma3_text", "gemma3"], "num_attention_heads", 8),
+    (&["gemma3_text", "gemma3"], "num_key_value_heads", 4),
+    (&["gemma3_text", "gemma3"], "head_dim", 256),
+    (&["cohere2"], "sliding_window_pattern", 4),
+    (&["exaone4"], "sliding_window_pattern", 4),
+    (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
+    (&["llama4_text"], "attention_chunk_size", 8192),
+    (&["llama4_text"], "no_rope_layer_interval", 4),
+    (&["jamba"], "attn_layer_period", 8),
+    (&["jamba"], "mamba_expand", 2),
+    (&["jamba"], "mamba_d_state", 16),
+    (&["jamba"], "mamba_d_conv", 4),
+    (&["mamba"], "expand", 2),
+    (&["mamba"], "conv_kernel", 4),
+    (&["mamba"], "state_size", 16),
+    (&["granitemoehybrid", "falcon_h1"], "mamba_d_conv", 4),
+    (&["granitemoehybrid"], "mamba_n_groups", 1),
+    (&["nemotron_h"], "conv_kernel", 4),
+    (&["lfm2", "lfm2_moe"], "conv_L_cache", 3),
+    (&["longcat_flash"], "attention_blocks_per_layer", 2),
+];
+
+const FLAGS: &[(&[&str], &str, bool)] = &[
+    (&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "use_sliding_window", false),
+    (&["falcon_h1"], "parallel_attention_and_mamba", true),
+];
+
+pub(super) fn count(model_type: Option<&str>, field: &str) -> Option<Fact> {
+    let (class, value) = find(COUNTS, model_type, field)?;
+    Some(Fact::default(value, field, format!("{value}, the default of the {class} configuration class")))
+}
+
+pub(super) fn flag(model_type: Option<&str>, field: &str) -> Option<bool> {
+    find(FLAGS, model_type, field).map(|(_, value)| value)
+}
+
+fn find<'m, T: Copy>(
+    rows: &[(&[&str], &str, T)],
+    model_type: Option<&'m str>,
+    field: &str,
+) -> Option<(&'m str, T)> {
+    let class = model_type?;
+    let (.., value) = rows.iter().find(|(types, name, _)| *name == field && types.contains(&class))?;
+    Some((class, *value))
+}

@@ -1,0 +1,164 @@
+use serde_json::{Map, Value};
+
+use super::class_defaults;
+use crate::fact::{Fact, Source};
+use crate::{Error, Result};
+
+/// Where the text model's fields are nested in multimodal configs.
+const NESTED: [&str; 4] = ["text_config", "language_config", "llm_config", "thinker_config"];
+
+/// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.
+const LARGEST: u64 = 1 << 32;
+
+/// The fields of a config: the nested text model's first, then the outer ones.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    /// Innermost first, with the prefix of their paths.
+    levels: Vec<(String, &'a Map<String, Value>)>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(root: &'a Map<String, Value>) -> Result<Self> {
+        let mut levels = vec![(String::new(), root)];
+        let (mut prefix, mut map) = (String::new(), root);
+        while let Some(name) =
+            NESTED.iter().find(|name| map.get(**name).is_some_and(|value| !value.is_null()))
+        {
+            let path = format!("{prefix}{name}");
+            map = map[*name].as_object().ok_or_else(|| {
+                Error::field(path.clone(), "expected an object with the text model's fields")
+            })?;
+            prefix = format!("{path}.");
+            levels.insert(0, (prefix.clone(), map));
+        }
+        Ok(Self { levels })
+    }
+
+    /// The fields of an object inside this config, such as `linear_attn_config`.
+    pub(super) fn object(&self, key: &str) -> Result<Option<Self>> {
+        let Some((path, value)) = self.find(key) else { return Ok(None) };
+        let map = value.as_object().ok_or_else(|| Error::field(path.clone(), "expected an object"))?;
+        Ok(Some(Self { levels: vec![(format!("{path}."), map)] }))
+    }
+
+    /// The value and path of a field that is present and not null.
+    pub(super) fn find(&self, key: &str) -> Option<(String, &'a Value)> {
+        self.levels.iter().find_map(|(prefix, map)| {
+            let value = map.get(key).filter(|value| !value.is_null())?;
+            Some((format!("{prefix}{key}"), value))
+        })
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Whether the innermost level names the field and says null.
+    pub(super) fn is_null(&self, key: &str) -> bool {
+        self.levels.iter().any(|(_, map)| map.get(key).is_some_and(Value::is_null))
+    }
+
+    /// The path that an absent field would have, for messages.
+    pub(super) fn path_of(&self, key: &str) -> String {
+        let (prefix, _) = &self.levels[0];
+        format!("{prefix}{key}")
+    }
+
+    pub(super) fn model_type(&self) -> Option<&'a str> {
+        self.levels.iter().find_map(|(_, map)| map.get("model_type")?.as_str())
+    }
+
+    /// A whole number of at least one. Null, absent and zero mean missing; the class's default steps in.
+    pub(super) fn count(&self, key: &str) -> Result<Option<Fact>> {
+        let listed = self.find(key).is_some_and(|(_, value)| value.is_array() || value.is_string());
+        match if listed { None } else { self.number(key)? } {
+            Some(fact) if fact.get() > 0 => Ok(Some(fact)),
+            _ => Ok(class_defaults::count(self.model_type(), key)),
+        }
+    }
+
+    /// A whole number where zero has a meaning of its own.
+    pub(super) fn number(&self, key: &str) -> Result<Option<Fact>> {
+        let Some((path, value)) = self.find(key) else { return Ok(None) };
+        let value = whole_number(&path, value)?;
+        Ok(Some(Fact::new(value, Source::Field { path })))
+    }
+
+    /// The first of several names of one field.
+    pub(super) fn count_any(&self, keys: &[&str]) -> Result<Option<Fact>> {
+        for key in keys {
+            if let Some(fact) = self.count(key)? {
+                return Ok(Some(fact));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A count without which nothing can be computed; the first name is the one that the error shows.
+    pub(super) fn require(&self, keys: &[&str], needed_for: &str) -> Result<Fact> {
+        self.count_any(keys)?.ok_or_else(|| {
+            Error::field(
+                self.path_of(keys[0]),
+                format!("missing, and {needed_for} needs it; no default is defined"),
+            )
+        })
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<Option<(String, bool)>> {
+        if let Some((path, value)) = self.find(key) {
+            let flag = value.as_bool().ok_or_else(|| wrong_type(&path, "true or false", value))?;
+            return Ok(Some((path, flag)));
+        }
+        Ok(class_defaults::flag(self.model_type(), key).map(|flag| (self.path_of(key), flag)))
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<Option<(String, &'a str)>> {
+        let Some((path, value)) = self.find(key) else { return Ok(None) };
+        let text = value.as_str().ok_or_else(|| wrong_type(&path, "a text", value))?;
+        Ok(Some((path, text)))
+    }
+
+    pub(super) fn list(&self, key: &str) -> Result<Option<(String, &'a [Value])>> {
+        let Some((path, value)) = self.find(key) else { return Ok(None) };
+        let list = value.as_array().ok_or_else(|| wrong_type(&path, "a list", value))?;
+        Ok(Some((path, list)))
+    }
+
+    /// A list of whole numbers.
+    pub(super) fn numbers(&self, key: &str) -> Result<Option<(String, Vec<u64>)>> {
+        let Some((path, list)) = self.list(key)? else { return Ok(None) };
+        let numbers = list
+            .iter()
+            .enumerate()
+            .map(|(index, value)| whole_number(&format!("{path}[{index}]"), value))
+            .collect::<Result<_>>()?;
+        Ok(Some((path, numbers)))
+    }
+}
+
+pub(super) fn whole_number(path: &str, value: &Value) -> Result<u64> {
+    let expected = || wrong_type(path, "a whole number from 0 to 4,294,967,296", value);
+    let number = match value {
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(whole), _) => whole,
+            // Some exporters write 128.0.
+            (None, Some(float)) if float.fract() == 0.0 && (0.0..=LARGEST as f64).contains(&float) => {
+                format!("{float:.0}").parse().map_err(|_| expected())?
+            }
+            _ => return Err(expected()),
+        },
+        _ => return Err(expected()),
+    };
+    if number > LARGEST {
+        return Err(expected());
+    }
+    Ok(number)
+}
+
+pub(super) fn wrong_type(path: &str, expected: &str, found: &Value) -> Error {
+    let mut shown = found.to_string();
+    if shown.chars().count() > 40 {
+        shown = format!("{}…", shown.chars().take(40).collect::<String>());
+    }
+    Error::field(path, format!("expected {expected}, found {shown}"))
+}

@@ -1,0 +1,404 @@
+//! What kind each layer is, from whichever of a dozen fields the config uses to say so.
+
+use serde_json::Value;
+
+use super::fields::{Fields, wrong_type};
+use crate::fact::Fact;
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+/// What a layer is, before its shape is known.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum LayerKind {
+    /// Attention to every token: heads, MLA or DSA by the config's other fields.
+    Full,
+    Sliding,
+    Chunked,
+    /// Linear attention: gated DeltaNet, KDA or lightning by the config's other fields.
+    Linear,
+    Lightning,
+    Mamba,
+    ShortConv,
+    /// Attention and Mamba side by side.
+    Parallel,
+    /// DeepSeek-V4's attention with this compression ratio; 0 is the window alone.
+    Compressed(u64),
+    Cross,
+    /// An MLP or `MoE` block that counts as a layer.
+    None,
+}
+
+/// The kinds of all layers, and the field that said so.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    pub(super) field: String,
+    pub(super) layers: Vec<LayerKind>,
+}
+
+/// Reads the kind of each layer. `count` is the layer count that the config states, if it does.
+pub(super) fn read_kinds(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Kinds> {
+    for reader in
+        [compress_ratios, hybrid_layer_pattern, named_layers, override_pattern, attention_types, linear_lists]
+    {
+        if let Some(kinds) = reader(fields, count, warnings)? {
+            return Ok(kinds);
+        }
+    }
+    let total = count.ok_or_else(|| {
+        Error::field(fields.path_of("num_hidden_layers"), "missing, and no list of layers is there to count")
+    })?;
+    by_rule(fields, usize::try_from(total.get()).expect("layer counts are limited"), warnings)
+}
+
+/// `layer_types` or `layers_block_type`: one name a layer.
+fn named_layers(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    for key in ["layer_types", "layers_block_type"] {
+        let Some((path, list)) = fields.list(key)? else { continue };
+        let length = listed_length(fields, &path, list.len(), count, warnings)?;
+        let layers = list[..length]
+            .iter()
+            .enumerate()
+            .map(|(index, value)| {
+                let path = format!("{path}[{index}]");
+                let name = value.as_str().ok_or_else(|| wrong_type(&path, "a layer kind", value))?;
+                kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))
+            })
+            .collect::<Result<_>>()?;
+        return Ok(Some(Kinds { field: path, layers }));
+    }
+    Ok(None)
+}
+
+fn kind_of_name(name: &str) -> Option<LayerKind> {
+    Some(match name {
+        "full_attention" | "attention" | "global_attention" | "global" | "indexed_attention" => {
+            LayerKind::Full
+        }
+        "sliding_attention" | "sliding_window_attention" | "local_attention" | "local" => LayerKind::Sliding,
+        "chunked_attention" => LayerKind::Chunked,
+        "linear_attention" => LayerKind::Linear,
+        "mamba" | "mamba2" => LayerKind::Mamba,
+        "conv" => LayerKind::ShortConv,
+        "hybrid" => LayerKind::Parallel,
+        "moe" | "mlp" => LayerKind::None,
+        _ => return None,
+    })
+}
+
+fn unknown_kind(path: &str, name: &str) -> Error {
+    Error::field(path, format!("unknown layer kind {name:?}; it is not sized as something else"))
+}
+
+/// `hybrid_override_pattern`: one letter a layer (Nemotron-H).
+fn override_pattern(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    let Some((path, pattern)) = fields.text("hybrid_override_pattern")? else { return Ok(None) };
+    let letters: Vec<char> = pattern.chars().collect();
+    let length = listed_length(fields, &path, letters.len(), count, warnings)?;
+    let layers = letters[..length]
+        .iter()
+        .enumerate()
+        .map(|(index, letter)| match letter {
+            'M' => Ok(LayerKind::Mamba),
+            '*' => Ok(LayerKind::Full),
+            'E' | '-' => Ok(LayerKind::None),
+            other => Err(unknown_kind(&format!("{path}[{index}]"), &other.to_string())),
+        })
+        .collect::<Result<_>>()?;
+    Ok(Some(Kinds { field: path, layers }))
+}
+
+/// `attn_type_list`: 1 softmax attention, 0 lightning (MiniMax-Text-01).
+fn attention_types(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    two_kinds(fields, "attn_type_list", [LayerKind::Lightning, LayerKind::Full], count, warnings)
+}
+
+/// `hybrid_layer_pattern`: 1 sliding, 0 full (MiMo-V2).
+fn hybrid_layer_pattern(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    two_kinds(fields, "hybrid_layer_pattern", [LayerKind::Full, LayerKind::Sliding], count, warnings)
+}
+
+fn two_kinds(
+    fields: &Fields<'_>,
+    key: &str,
+    kinds: [LayerKind; 2],
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    let Some((path, list)) = fields.numbers(key)? else { return Ok(None) };
+    let length = listed_length(fields, &path, list.len(), count, warnings)?;
+    let layers = list[..length]
+        .iter()
+        .enumerate()
+        .map(|(index, number)| match number {
+            0 => Ok(kinds[0]),
+            1 => Ok(kinds[1]),
+            other => Err(unknown_kind(&format!("{path}[{index}]"), &other.to_string())),
+        })
+        .collect::<Result<_>>()?;
+    Ok(Some(Kinds { field: path, layers }))
+}
+
+/// `linear_attn_config`: layer numbers from 1 (Kimi-Linear).
+fn linear_lists(fields: &Fields<'_>, count: Option<&Fact>, _: &mut Vec<Warning>) -> Result<Option<Kinds>> {
+    let Some(linear) = fields.object("linear_attn_config")? else { return Ok(None) };
+    let Some(count) = count else { return Ok(None) };
+    let total = usize::try_from(count.get()).expect("layer counts are limited");
+    let mut layers: Vec<Option<LayerKind>> = vec![None; total];
+    let mut field = fields.path_of("linear_attn_config");
+    for (key, kind) in [("full_attn_layers", LayerKind::Full), ("kda_layers", LayerKind::Linear)] {
+        let Some((path, numbers)) = linear.numbers(key)? else { continue };
+        for (index, number) in numbers.iter().enumerate() {
+            let place = format!("{path}[{index}]");
+            let slot =
+                usize::try_from(*number).ok().and_then(|n| n.checked_sub(1)).and_then(|n| layers.get_mut(n));
+            let slot = slot.ok_or_else(|| {
+                Error::field(&place, format!("layer {number} is outside 1 to {total} ({})", count.source()))
+            })?;
+            if slot.replace(kind).is_some_and(|before| before != kind) {
+                return Err(Error::field(&place, format!("layer {number} is listed as two kinds")));
+            }
+        }
+        field = path;
+    }
+    let layers = layers
+        .into_iter()
+        .enumerate()
+        .map(|(index, kind)| {
+            kind.ok_or_else(|| Error::field(&field, format!("layer {} of {total} is in no list", index + 1)))
+        })
+        .collect::<Result<_>>()?;
+    Ok(Some(Kinds { field, layers }))
+}
+
+/// `compress_ratios`: one ratio a layer, then zeros for draft layers (DeepSeek-V4).
+fn compress_ratios(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    let Some((path, ratios)) = fields.numbers("compress_ratios")? else { return Ok(None) };
+    let Some(count) = count else { return Ok(None) };
+    let total = usize::try_from(count.get()).expect("layer counts are limited");
+    if ratios.len() < total {
+        return Err(too_short(&path, ratios.len(), count));
+    }
+    let (own, drafts) = ratios.split_at(total);
+    if drafts.iter().any(|ratio| *ratio != 0) {
+        return Err(Error::field(
+            &path,
+            format!(
+                "{} entries for {total} layers ({}), and the surplus is not draft layers",
+                ratios.len(),
+                count.source()
+            ),
+        ));
+    }
+    if !drafts.is_empty() {
+        warnings.push(Warning::new(
+            &path,
+            format!("{} entries beyond the {total} layers are draft layers and left out", drafts.len()),
+        ));
+    }
+    Ok(Some(Kinds { field: path, layers: own.iter().map(|ratio| LayerKind::Compressed(*ratio)).collect() }))
+}
+
+/// Kinds that a period, an interval or a window gives to layers by their index.
+fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
+    let every = |period: u64, index: usize| (index as u64 + 1).is_multiple_of(period);
+    let make = |field: &str, kind: &dyn Fn(usize) -> LayerKind| {
+        Ok(Kinds { field: fields.path_of(field), layers: (0..total).map(kind).collect() })
+    };
+    let either = |is_first: bool, first: LayerKind, other: LayerKind| if is_first { first } else { other };
+
+    if let Some((path, indices)) = fields.numbers("full_attn_idxs")? {
+        if let Some(outside) = indices.iter().find(|index| **index >= total as u64) {
+            return Err(Error::field(path, format!("layer {outside} is outside 0 to {}", total - 1)));
+        }
+        return make("full_attn_idxs", &|i| {
+            either(indices.contains(&(i as u64)), LayerKind::Full, LayerKind::ShortConv)
+        });
+    }
+    if let Some(period) = fields.count("attn_layer_period")? {
+        let offset = fields.number("attn_layer_offset")?.map_or(period.get() / 2, |fact| fact.get());
+        if offset >= period.get() {
+            return Err(Error::field(
+                fields.path_of("attn_layer_offset"),
+                format!("{offset} is not below attn_layer_period {}", period.get()),
+            ));
+        }
+        return make("attn_layer_period", &|i| {
+            either(i as u64 % period.get() == offset, LayerKind::Full, LayerKind::Mamba)
+        });
+    }
+    if let Some(group) = fields.count("layer_group_size")? {
+        return make("layer_group_size", &|i| {
+            either(every(group.get(), i), LayerKind::Full, LayerKind::Lightning)
+        });
+    }
+    if let Some(interval) = fields.count("full_attention_interval")? {
+        return make("full_attention_interval", &|i| {
+            either(every(interval.get(), i), LayerKind::Full, LayerKind::Linear)
+        });
+    }
+    if fields.flag("parallel_attention_and_mamba")?.is_some_and(|(_, on)| on) {
+        return make("model_type", &|_| LayerKind::Parallel);
+    }
+    if let Some((path, cross)) = fields.numbers("cross_attention_layers")? {
+        let _ = path;
+        return make("cross_attention_layers", &|i| {
+            either(cross.contains(&(i as u64)), LayerKind::Cross, LayerKind::Full)
+        });
+    }
+    if fields.has("mamba_d_state") || fields.has("ssm_state_size") {
+        return Err(Error::field(
+            fields.path_of("layer_types"),
+            "missing, and the config has Mamba fields; which layers are Mamba cannot be told",
+        ));
+    }
+    if fields.count_any(&["state_size"])?.is_some() && !fields.has("num_attention_heads") {
+        return make("state_size", &|_| LayerKind::Mamba);
+    }
+    if let Some(kinds) = chunked(fields, total)? {
+        return Ok(kinds);
+    }
+    sliding(fields, total, warnings)
+}
+
+/// Chunked layers with full ones between them (Llama 4). A chunk size without a rule for the full layers is unused
+/// (MiMo-V2 carries one).
+fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>> {
+    if fields.count("attention_chunk_size")?.is_none() {
+        return Ok(None);
+    }
+    if let Some((path, rope)) = fields.numbers("no_rope_layers")?.filter(|(_, list)| !list.is_empty()) {
+        if rope.len() < total {
+            return Err(Error::field(path, format!("{} entries for {total} layers", rope.len())));
+        }
+        let layers =
+            rope[..total].iter().map(|flag| if *flag == 0 { LayerKind::Full } else { LayerKind::Chunked });
+        return Ok(Some(Kinds { field: path, layers: layers.collect() }));
+    }
+    let Some(interval) = fields.count("no_rope_layer_interval")? else { return Ok(None) };
+    let layers =
+        (0..total)
+            .map(|i| {
+                if (i as u64 + 1).is_multiple_of(interval.get()) {
+                    LayerKind::Full
+                } else {
+                    LayerKind::Chunked
+                }
+            })
+            .collect();
+    Ok(Some(Kinds { field: fields.path_of("no_rope_layer_interval"), layers }))
+}
+
+/// Windows by pattern, from a layer on, or on every layer; full attention without a window.
+fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
+    let all =
+        |field: &str, kind: LayerKind| Ok(Kinds { field: fields.path_of(field), layers: vec![kind; total] });
+    if !has_window(fields)? {
+        return all("num_hidden_layers", LayerKind::Full);
+    }
+    if let Some((path, false)) = fields.flag("use_sliding_window")? {
+        return Ok(Kinds { field: path, layers: vec![LayerKind::Full; total] });
+    }
+    if let Some((path, Value::String(pattern))) = fields.find("sliding_window_pattern") {
+        return lettered_pattern(&path, pattern, total);
+    }
+    if let Some(period) = fields.count("sliding_window_pattern")? {
+        let layers = (0..total).map(|i| {
+            if (i as u64 + 1).is_multiple_of(period.get()) { LayerKind::Full } else { LayerKind::Sliding }
+        });
+        return Ok(Kinds { field: fields.path_of("sliding_window_pattern"), layers: layers.collect() });
+    }
+    if let Some(first) = fields.number("max_window_layers")? {
+        let layers = (0..total)
+            .map(|i| if (i as u64) < first.get() { LayerKind::Full } else { LayerKind::Sliding })
+            .collect();
+        return Ok(Kinds { field: fields.path_of("max_window_layers"), layers });
+    }
+    let known = ["mistral", "mixtral", "phi3", "starcoder2", "ministral"];
+    if !fields.model_type().is_some_and(|class| known.contains(&class)) {
+        warnings.push(Warning::new(
+            fields.path_of("sliding_window"),
+            "no field says which layers have the window; all are taken to have it",
+        ));
+    }
+    all("sliding_window", LayerKind::Sliding)
+}
+
+/// A window of null, zero or below means none.
+fn has_window(fields: &Fields<'_>) -> Result<bool> {
+    match fields.find("sliding_window") {
+        Some((_, value)) if value.as_i64().is_some_and(|window| window <= 0) => Ok(false),
+        Some(_) => Ok(fields.count("sliding_window")?.is_some()),
+        None => Ok(!fields.is_null("sliding_window") && fields.count("sliding_window")?.is_some()),
+    }
+}
+
+/// `LLLG`: L local, G global, repeated over the layers (EXAONE 4).
+fn lettered_pattern(path: &str, pattern: &str, total: usize) -> Result<Kinds> {
+    let kinds = pattern
+        .chars()
+        .map(|letter| match letter {
+            'L' => Ok(LayerKind::Sliding),
+            'G' => Ok(LayerKind::Full),
+            other => Err(unknown_kind(path, &other.to_string())),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if kinds.is_empty() {
+        return Err(Error::field(path, "an empty pattern"));
+    }
+    Ok(Kinds { field: path.to_owned(), layers: kinds.iter().copied().cycle().take(total).collect() })
+}
+
+/// How many entries of a list are layers: all, or those before the draft layers.
+fn listed_length(
+    fields: &Fields<'_>,
+    path: &str,
+    length: usize,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<usize> {
+    let Some(count) = count else { return Ok(length) };
+    let total = usize::try_from(count.get()).expect("layer counts are limited");
+    if length < total {
+        return Err(too_short(path, length, count));
+    }
+    if length == total {
+        return Ok(total);
+    }
+    let drafts = fields.number("num_nextn_predict_layers")?.map_or(0, |fact| fact.get());
+    if (length - total) as u64 != drafts {
+        return Err(Error::field(
+            path,
+            format!("{length} entries for {total} layers ({}), and {drafts} draft layers", count.source()),
+        ));
+    }
+    warnings.push(Warning::new(path, format!("the last {drafts} entries are draft layers and left out")));
+    Ok(total)
+}
+
+fn too_short(path: &str, length: usize, count: &Fact) -> Error {
+    Error::field(path, format!("{length} entries, but {} says {} layers", count.source(), count.get()))
+}

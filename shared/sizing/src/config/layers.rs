@@ -1,0 +1,94 @@
+//! From layer kinds to layers with shapes: per-layer lists, layers that borrow a cache, several blocks in a layer.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::fields::Fields;
+use super::kinds::{LayerKind, read_kinds};
+use super::shapes::Shapes;
+use crate::architecture::LayerDraft;
+use crate::fact::Fact;
+use crate::mixer::Mixer;
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+/// No published model has a tenth of it; a count beyond it is a mistake, not a model.
+const MOST_LAYERS: u64 = 10_000;
+
+/// Reads every layer.
+pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Vec<LayerDraft>> {
+    let count = fields.count_any(&[
+        "num_hidden_layers",
+        "num_layers",
+        "n_layer",
+        "n_layers",
+        "num_transformer_layers",
+    ])?;
+    if let Some(count) = count.as_ref().filter(|count| count.get() > MOST_LAYERS) {
+        return Err(Error::field(
+            count.source().to_string(),
+            format!("{} layers is more than the {MOST_LAYERS} that are accepted", count.get()),
+        ));
+    }
+    let kinds = read_kinds(fields, count.as_ref(), warnings)?;
+    if kinds.layers.is_empty() {
+        return Err(Error::field(kinds.field, "the model has no layers"));
+    }
+    let borrowed = borrowed_layers(fields, &kinds.layers)?;
+    let blocks = attention_blocks(fields)?;
+    let shapes = Shapes::new(fields, kinds.layers.len())?;
+    let mut seen: HashMap<(LayerKind, usize), Vec<Mixer>> = HashMap::new();
+    let mut drafts = Vec::with_capacity(kinds.layers.len());
+    for (index, kind) in kinds.layers.iter().enumerate() {
+        let variant = if shapes.vary_by_layer() { index } else { 0 };
+        let mixers = match seen.entry((*kind, variant)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(shapes.mixers(*kind, index, warnings)?),
+        };
+        let mixers = (0..blocks).flat_map(|_| mixers.iter().cloned()).collect();
+        drafts.push(LayerDraft { mixers, borrows: borrowed[index].clone() });
+    }
+    warnings.dedup();
+    Ok(drafts)
+}
+
+/// Attention blocks in one layer (LongCat-Flash has two).
+fn attention_blocks(fields: &Fields<'_>) -> Result<u64> {
+    if fields.has("num_hidden_layers") || !fields.has("num_layers") {
+        return Ok(1);
+    }
+    Ok(fields.count("attention_blocks_per_layer")?.as_ref().map_or(1, Fact::get))
+}
+
+/// Which layers use an earlier layer's cache, with the reason.
+fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Option<String>>> {
+    let total = kinds.len();
+    let mut borrowed = vec![None; total];
+    if let Some(shared) = fields.number("num_kv_shared_layers")?.filter(|fact| fact.get() > 0) {
+        let shared_layers = usize::try_from(shared.get()).unwrap_or(usize::MAX);
+        if shared_layers >= total {
+            return Err(Error::field(
+                shared.source().to_string(),
+                format!("{shared_layers} of {total} layers share a cache; none is left to own one"),
+            ));
+        }
+        let first = total - shared_layers;
+        for (index, slot) in borrowed.iter_mut().enumerate().skip(first) {
+            if !kinds[..first].contains(&kinds[index]) {
+                return Err(Error::field(
+                    shared.source().to_string(),
+                    format!("layer {index} shares the cache of a kind that no earlier layer owns"),
+                ));
+            }
+            *slot = Some(format!("{} = {}", shared.source(), shared.get()));
+        }
+    }
+    if let Some(factor) = fields.count("cla_share_factor")?.filter(|fact| fact.get() > 1) {
+        for (index, slot) in borrowed.iter_mut().enumerate() {
+            if !(index as u64).is_multiple_of(factor.get()) {
+                *slot = Some(format!("{} = {}", factor.source(), factor.get()));
+            }
+        }
+    }
+    Ok(borrowed)
+}

@@ -1,0 +1,93 @@
+//! Reads a Hugging Face `config.json` by its fields, never by the model's name.
+//!
+//! `model_type` is a field too, but it only supplies the defaults that its configuration class defines for absent
+//! fields ([`class_defaults`]).
+
+mod class_defaults;
+mod fields;
+mod kinds;
+mod layers;
+mod shapes;
+
+use serde_json::Value;
+
+use crate::architecture::{Architecture, ModelFacts};
+use crate::fact::Source;
+use crate::format::StateFormat;
+use crate::settings::Chosen;
+use crate::warning::Warning;
+use crate::{Error, Result};
+use fields::Fields;
+
+/// Reads a config from its JSON text.
+///
+/// # Errors
+///
+/// Text that is not a JSON object, an unknown layer kind, a missing field without a defined default, a value out of
+/// range, or fields that contradict each other. The error names the field's JSON path.
+pub fn read_config(text: &str) -> Result<Architecture> {
+    if text.trim().is_empty() {
+        return Err(Error::syntax("the file is empty; expected a config.json"));
+    }
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        Error::syntax(format!(
+            "not valid JSON at line {}, column {}; expected a config.json",
+            error.line(),
+            error.column()
+        ))
+    })?;
+    read_config_value(&value)
+}
+
+/// Reads a config that is already parsed.
+///
+/// # Errors
+///
+/// See [`read_config`].
+pub fn read_config_value(value: &Value) -> Result<Architecture> {
+    let root = value
+        .as_object()
+        .ok_or_else(|| Error::syntax("a config is a JSON object, not another kind of value"))?;
+    let fields = Fields::new(root)?;
+    let mut warnings = Vec::new();
+    let dtype = model_dtype(&fields, &mut warnings)?;
+    let recurrent_dtype = recurrent_dtype(&fields)?;
+    let drafts = layers::read_layers(&fields, &mut warnings)?;
+    let facts = ModelFacts {
+        dtype,
+        recurrent_dtype,
+        max_context: fields.count_any(&[
+            "max_position_embeddings",
+            "model_max_length",
+            "n_positions",
+            "max_seq_len",
+        ])?,
+        model_type: fields.model_type().map(str::to_owned),
+    };
+    Ok(Architecture::new(drafts, facts, warnings))
+}
+
+fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chosen<StateFormat>> {
+    for key in ["dtype", "torch_dtype"] {
+        let Some((path, name)) = fields.text(key)? else { continue };
+        if let Ok(format) = name.parse() {
+            return Ok(Chosen { format, source: Source::Field { path } });
+        }
+        warnings
+            .push(Warning::new(path, format!("{name:?} is no K/V type; bf16 is assumed for K/V and state")));
+    }
+    let rule = "bf16, as current checkpoints are published".to_owned();
+    Ok(Chosen { format: StateFormat::Bf16, source: Source::Default { field: "dtype".to_owned(), rule } })
+}
+
+fn recurrent_dtype(fields: &Fields<'_>) -> Result<Option<Chosen<StateFormat>>> {
+    for key in ["mamba_ssm_dtype", "mamba_ssm_cache_dtype"] {
+        let Some((path, name)) = fields.text(key)? else { continue };
+        if name == "auto" {
+            continue;
+        }
+        let format = name.parse().map_err(|error: Error| Error::field(path.clone(), error.what()))?;
+        return Ok(Some(Chosen { format, source: Source::Field { path } }));
+    }
+    Ok(None)
+}

@@ -1,0 +1,274 @@
+//! One size of one model version: bytes by component, slope, fixed part, and what a decode step reads.
+
+use serde::Serialize;
+use serde::ser::SerializeStruct;
+
+use crate::architecture::Architecture;
+use crate::growth::Growth;
+use crate::settings::Settings;
+use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
+use crate::warning::Warning;
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+
+/// The state of one architecture under some settings, ready to be sized at any context.
+///
+/// Work is per distinct component, not per layer: equal components of equal layers are one part with a layer count.
+#[derive(Clone, Debug)]
+pub struct StateModel {
+    parts: Vec<Part>,
+    /// Components of each layer class of the architecture, in its order.
+    classes: Vec<Vec<StateComponent>>,
+    warnings: Vec<Warning>,
+    max_context: Option<u64>,
+}
+
+/// Equal components of several layers.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The component of one layer.
+    pub component: StateComponent,
+    /// Layers that keep it.
+    pub layers: u64,
+}
+
+/// Bytes of every component kind at one context, in the order of [`ComponentKind::ALL`].
+pub type BytesByKind = [Bytes; ComponentKind::ALL.len()];
+
+/// The logical figures of one model, context and batch: the JSON of `kvscope size`.
+#[derive(Clone, Debug)]
+pub struct Size {
+    /// Catalogue id or path.
+    pub model: String,
+    /// Tokens of each request; absent where only slope and fixed part were asked.
+    pub context: Option<Tokens>,
+    /// Requests.
+    pub batch: u64,
+    /// The settings that were given.
+    pub settings: Settings,
+    /// Bytes held for the whole batch.
+    pub resident_bytes: Option<Bytes>,
+    /// Bytes of one request that one more token adds.
+    pub slope_bytes_per_token: BytesPerToken,
+    /// Bytes of one request that do not grow at this context.
+    pub fixed_bytes: Bytes,
+    /// Bytes of state that one decode step of the whole batch reads.
+    pub read_bytes_per_step: Option<Bytes>,
+    /// The same by component.
+    pub components: Vec<ComponentSize>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// One row of a [`Size`]: equal components of several layers.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComponentSize {
+    /// What is kept.
+    pub kind: ComponentKind,
+    /// `linear window chunk compressed constant`
+    pub growth: &'static str,
+    /// `token window request transient`
+    pub lifecycle: Lifecycle,
+    /// The format's name.
+    pub format: &'static str,
+    /// Layers that keep it.
+    pub layers: u64,
+    /// Bytes for the whole batch.
+    pub bytes: Option<Bytes>,
+    /// Bytes of one request that one more token adds.
+    pub slope_bytes_per_token: BytesPerToken,
+    /// Bytes of one request that do not grow at this context.
+    pub fixed_bytes: Bytes,
+    /// Bytes that one decode step of the whole batch reads.
+    pub read_bytes_per_step: Option<Bytes>,
+}
+
+impl StateModel {
+    /// The state of `architecture` in the formats that `settings` choose.
+    ///
+    /// # Errors
+    ///
+    /// A format that does not fit the shape, or a figure beyond 64 bits.
+    pub fn new(architecture: &Architecture, settings: &Settings) -> Result<Self> {
+        let formats = architecture.formats(settings);
+        let mut parts: Vec<Part> = Vec::new();
+        let mut classes = Vec::with_capacity(architecture.classes().len());
+        for class in architecture.classes() {
+            let mut kept = Vec::new();
+            if class.borrows.is_none() {
+                for mixer in &class.mixers {
+                    kept.extend(mixer.components(&formats)?);
+                }
+            }
+            for component in &kept {
+                let layers = class.layers.len() as u64;
+                match parts.iter_mut().find(|part| same_bytes(&part.component, component)) {
+                    Some(part) => part.layers += layers,
+                    None => parts.push(Part { component: component.clone(), layers }),
+                }
+            }
+            classes.push(kept);
+        }
+        parts.sort_by_key(|part| part.component.kind);
+        Ok(Self {
+            parts,
+            classes,
+            warnings: architecture.warnings().to_vec(),
+            max_context: architecture.max_context().map(crate::fact::Fact::get),
+        })
+    }
+
+    /// The distinct components with their layer counts, by kind.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The components of one layer of class `class`.
+    pub fn class_components(&self, class: usize) -> &[StateComponent] {
+        &self.classes[class]
+    }
+
+    /// Bytes held for `batch` requests of `n` tokens.
+    pub fn resident(&self, n: Tokens, batch: u64) -> Result<Bytes> {
+        let mut total = Bytes::ZERO;
+        for part in &self.parts {
+            total = total.plus(part.component.bytes(n)?.times(part.layers)?)?;
+        }
+        total.times(batch)
+    }
+
+    /// Bytes held for one request of `n` tokens, by component kind.
+    pub fn by_kind(&self, n: Tokens) -> Result<BytesByKind> {
+        let mut kinds = [Bytes::ZERO; ComponentKind::ALL.len()];
+        for part in &self.parts {
+            let slot = &mut kinds[part.component.kind as usize];
+            *slot = slot.plus(part.component.bytes(n)?.times(part.layers)?)?;
+        }
+        Ok(kinds)
+    }
+
+    /// Bytes of state that one decode step of `batch` requests at `n` tokens reads.
+    pub fn read_per_step(&self, n: Tokens, batch: u64) -> Result<Bytes> {
+        let mut total = Bytes::ZERO;
+        for part in &self.parts {
+            total = total.plus(part.component.read_bytes(n)?.times(part.layers)?)?;
+        }
+        total.times(batch)
+    }
+
+    /// Bytes of one request that one more token adds at `n`; `None` asks beyond every window.
+    pub fn slope(&self, n: Option<Tokens>) -> Result<BytesPerToken> {
+        self.parts.iter().try_fold(BytesPerToken::ZERO, |total, part| {
+            total.plus(part.component.growth.slope(n)?.times(part.layers)?)
+        })
+    }
+
+    /// Bytes of one request that do not grow at `n`; `None` asks beyond every window.
+    pub fn fixed(&self, n: Option<Tokens>) -> Result<Bytes> {
+        self.parts.iter().try_fold(Bytes::ZERO, |total, part| {
+            total.plus(part.component.growth.fixed(n)?.times(part.layers)?)
+        })
+    }
+
+    /// Contexts at which a window or chunk fills, ascending and distinct.
+    pub fn kinks(&self) -> Vec<Tokens> {
+        let mut kinks: Vec<Tokens> = self
+            .parts
+            .iter()
+            .filter_map(|part| match part.component.growth {
+                Growth::Window { window, .. } => Some(window),
+                Growth::Chunk { chunk, .. } => Some(chunk),
+                _ => None,
+            })
+            .collect();
+        kinks.sort_unstable();
+        kinks.dedup();
+        kinks
+    }
+
+    /// The figures of one context and batch. `model` is only a label.
+    ///
+    /// # Errors
+    ///
+    /// A batch of zero, or a figure beyond 64 bits.
+    pub fn size(
+        &self,
+        model: &str,
+        context: Option<Tokens>,
+        batch: u64,
+        settings: &Settings,
+    ) -> Result<Size> {
+        if batch == 0 {
+            return Err(Error::setting("batch", "0 requests hold nothing; give at least 1"));
+        }
+        let mut components = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let kept = &part.component;
+            let of_batch = |bytes: Bytes| bytes.times(part.layers)?.times(batch);
+            components.push(ComponentSize {
+                kind: kept.kind,
+                growth: kept.growth.name(),
+                lifecycle: kept.lifecycle,
+                format: kept.format,
+                layers: part.layers,
+                bytes: context.map(|n| of_batch(kept.bytes(n)?)).transpose()?,
+                slope_bytes_per_token: kept.growth.slope(context)?.times(part.layers)?,
+                fixed_bytes: kept.growth.fixed(context)?.times(part.layers)?,
+                read_bytes_per_step: context.map(|n| of_batch(kept.read_bytes(n)?)).transpose()?,
+            });
+        }
+        let mut warnings = self.warnings.clone();
+        if let (Some(n), Some(limit)) = (context, self.max_context)
+            && n.get() > limit
+        {
+            let limit = Tokens::new(limit).short();
+            let message = format!("{n} tokens is beyond the {limit} that the config allows");
+            warnings.push(Warning::new("max_position_embeddings", message));
+        }
+        Ok(Size {
+            model: model.to_owned(),
+            context,
+            batch,
+            settings: settings.clone(),
+            resident_bytes: context.map(|n| self.resident(n, batch)).transpose()?,
+            slope_bytes_per_token: self.slope(context)?,
+            fixed_bytes: self.fixed(context)?,
+            read_bytes_per_step: context.map(|n| self.read_per_step(n, batch)).transpose()?,
+            components,
+            warnings,
+        })
+    }
+}
+
+/// Whether two components of different layers can be counted as one part.
+fn same_bytes(a: &StateComponent, b: &StateComponent) -> bool {
+    let reads = |component: &StateComponent| match component.reads {
+        Reads::Everything => None,
+        Reads::TopEntries(limit) => Some(limit),
+    };
+    a.kind == b.kind && a.growth == b.growth && a.format == b.format && reads(a) == reads(b)
+}
+
+/// The field names of the command line contract. What is not computed yet is null, never 0.
+impl Serialize for Size {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_struct("Size", 16)?;
+        json.serialize_field("model", &self.model)?;
+        json.serialize_field("context", &self.context)?;
+        json.serialize_field("batch", &self.batch)?;
+        json.serialize_field("engine", "logical")?;
+        json.serialize_field("settings", &self.settings)?;
+        json.serialize_field("resident_bytes", &self.resident_bytes)?;
+        json.serialize_field("slope_bytes_per_token", &self.slope_bytes_per_token)?;
+        let ratio = [self.slope_bytes_per_token.numerator(), self.slope_bytes_per_token.denominator()];
+        json.serialize_field("slope_ratio", &ratio)?;
+        json.serialize_field("fixed_bytes", &self.fixed_bytes)?;
+        json.serialize_field("read_bytes_per_step", &self.read_bytes_per_step)?;
+        json.serialize_field("persisted_bytes", &None::<u64>)?;
+        json.serialize_field("transfer_bytes", &None::<u64>)?;
+        json.serialize_field("decode_flops", &None::<u64>)?;
+        json.serialize_field("prefill_flops", &None::<u64>)?;
+        json.serialize_field("components", &self.components)?;
+        json.serialize_field("warnings", &self.warnings)?;
+        json.end()
+    }
+}

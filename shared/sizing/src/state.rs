@@ -1,0 +1,136 @@
+//! State components: what one layer keeps for one request.
+
+use serde::{Deserialize, Serialize};
+
+use crate::derivation::Derivation;
+use crate::growth::Growth;
+use crate::{Bytes, Result, Tokens};
+
+/// One thing that a layer keeps.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComponentKind {
+    /// K and V of every token.
+    Kv,
+    /// K and V of the last tokens.
+    WindowKv,
+    /// K and V of the current chunk.
+    ChunkKv,
+    /// The latent of every token, shared by all heads (MLA).
+    MlaLatent,
+    /// Keys that an indexer scores to choose tokens or entries.
+    IndexKey,
+    /// One entry for several tokens.
+    CompressedKv,
+    /// Rows that wait in a compressor for their group to be whole.
+    CompressorState,
+    /// A recurrent state.
+    RecurrentState,
+    /// The last inputs of a short convolution.
+    ConvState,
+    /// K and V of an encoder's output.
+    CrossKv,
+}
+
+/// How long a component lives.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// Grows with tokens and lives as long as the request.
+    Token,
+    /// Saturates: old entries are overwritten.
+    Window,
+    /// Fixed for each request.
+    Request,
+    /// Needed only until a group is whole.
+    Transient,
+}
+
+/// What one decode step reads of a component.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reads {
+    /// Every byte that is kept.
+    Everything,
+    /// At most this many entries, chosen by an indexer.
+    TopEntries(u64),
+}
+
+/// One state component of one layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateComponent {
+    /// What is kept.
+    pub kind: ComponentKind,
+    /// How it grows; its entry is in bytes.
+    pub growth: Growth,
+    /// How long it lives.
+    pub lifecycle: Lifecycle,
+    /// The format's name: `bf16`, `fp8_ds_mla`, `f32`.
+    pub format: &'static str,
+    /// What a decode step reads of it.
+    pub reads: Reads,
+    /// How the bytes of one entry (or of the constant) are computed.
+    pub derivation: Derivation,
+}
+
+impl ComponentKind {
+    /// Every kind, in the order of tables and legends.
+    pub const ALL: [Self; 10] = [
+        Self::Kv,
+        Self::WindowKv,
+        Self::ChunkKv,
+        Self::MlaLatent,
+        Self::IndexKey,
+        Self::CompressedKv,
+        Self::CompressorState,
+        Self::RecurrentState,
+        Self::ConvState,
+        Self::CrossKv,
+    ];
+
+    /// The word in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kv => "kv",
+            Self::WindowKv => "window_kv",
+            Self::ChunkKv => "chunk_kv",
+            Self::MlaLatent => "mla_latent",
+            Self::IndexKey => "index_key",
+            Self::CompressedKv => "compressed_kv",
+            Self::CompressorState => "compressor_state",
+            Self::RecurrentState => "recurrent_state",
+            Self::ConvState => "conv_state",
+            Self::CrossKv => "cross_kv",
+        }
+    }
+
+    /// The words on screen.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Kv => "full K/V",
+            Self::WindowKv => "window K/V",
+            Self::ChunkKv => "chunk K/V",
+            Self::MlaLatent => "MLA latent",
+            Self::IndexKey => "index keys",
+            Self::CompressedKv => "compressed K/V",
+            Self::CompressorState => "compressor state",
+            Self::RecurrentState => "recurrent state",
+            Self::ConvState => "conv state",
+            Self::CrossKv => "cross K/V",
+        }
+    }
+}
+
+impl StateComponent {
+    /// Bytes of one layer for a request of `n` tokens.
+    pub fn bytes(&self, n: Tokens) -> Result<Bytes> {
+        self.growth.bytes(n)
+    }
+
+    /// Bytes that one decode step at `n` tokens reads of it.
+    pub fn read_bytes(&self, n: Tokens) -> Result<Bytes> {
+        match self.reads {
+            Reads::Everything => self.bytes(n),
+            Reads::TopEntries(limit) => self.growth.entry().times(self.growth.entries(n).min(limit)),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An assumption or a doubt that travels with every figure it touches.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Warning {
+    /// The config field or setting that it is about.
+    pub field: String,
+    /// What was found and what was assumed, in one sentence.
+    pub message: String,
+}
+
+impl Warning {
+    /// A warning about `field`.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
