@@ -23,6 +23,8 @@ pub(crate) enum Error {
         "the site is {total} B in brotli, over the budget of {budget} B; see the table above for what grew"
     )]
     OverBudget { total: u64, budget: u64 },
+    #[error("{rule}: {offences}", offences = .offences.join("; "))]
+    Rule { rule: &'static str, offences: Vec<String> },
     #[error("the wasm32 target is missing and could not be installed; run `{remedy}`")]
     NoWasmTarget { remedy: String },
     #[error("Chromium and its driver are missing and could not be installed; run `{remedy}`")]
