@@ -1,0 +1,24 @@
+//! How tests find things on the page. The page keeps these; nothing else about its markup is relied on.
+
+/// Present once the first chart is drawn.
+pub const READY: &str = "[data-ready=\"true\"]";
+/// The slider that moves the context; arrow keys move it, whatever its scale.
+pub const CONTEXT_SLIDER: &str = "input[type=\"range\"][aria-label=\"Context\"]";
+/// The box that takes a context as text (`65536`, `64Ki`, `1M`) on Enter. Its [`EXACT`] is the context in tokens.
+pub const CONTEXT_BOX: &str = "input[aria-label=\"Context in tokens\"]";
+/// One shown version; the attribute holds its catalogue id.
+pub const MODEL: &str = "[data-model]";
+/// The attribute of [`MODEL`].
+pub const MODEL_ID: &str = "data-model";
+/// Inside [`MODEL`]: bytes that one request holds at the context. Its [`EXACT`] is that integer.
+pub const RESIDENT_BYTES: &str = "[data-figure=\"resident_bytes\"]";
+/// The attribute that holds a figure as an exact integer, whatever its text is rounded to.
+pub const EXACT: &str = "data-value";
+/// The main chart.
+pub const CHART: &str = "canvas[data-figure=\"growth\"]";
+/// Says what the page cannot do, when no agent serves it.
+pub const WITHOUT_AGENT: &str = "[data-notice=\"no-agent\"]";
+/// Takes a user's own config file.
+pub const CONFIG_FILE: &str = "input[type=\"file\"][aria-label=\"Open a config\"]";
+/// The sentence that says why something the user gave was refused.
+pub const REFUSAL: &str = "[role=\"alert\"]";
