@@ -1,0 +1,287 @@
+use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits};
+
+use super::curves::{Curve, Curves, Readings, Ring, Rule, Spec};
+use super::{FigureError, Provenance, Table};
+use crate::label::{self, Quantity};
+use crate::palette::SeriesColour;
+use crate::scale::ScaleKind;
+use crate::scene::{Point, Rect, Scene, Size};
+
+/// State over context: a line a model, labelled at its end with the value at the cursor.
+#[derive(Clone, Debug)]
+pub struct Growth {
+    curves: Curves,
+    series: Vec<Series>,
+    scale: GrowthScale,
+    units: UnitSystem,
+}
+
+/// What a growth figure is made from.
+#[derive(Clone, Debug)]
+pub struct GrowthInput<'a> {
+    /// Where values were computed, strictly rising; see [`sample_contexts`](super::sample_contexts).
+    pub contexts: &'a [Tokens],
+    /// The models, the most important first: where labels have no room, the last go.
+    pub series: &'a [Series],
+    /// First and last context shown.
+    pub domain: (Tokens, Tokens),
+    /// The y axis.
+    pub scale: GrowthScale,
+    /// Units of the y axis and the values.
+    pub units: UnitSystem,
+    /// The room offered in CSS pixels. Below 600 across the names go into a list below, and the scene is taller by it.
+    pub size: Size,
+    /// Measured points, drawn as hollow rings.
+    pub measured: &'a [MeasuredBytes],
+    /// Levels to compare with.
+    pub limits: &'a [Limit],
+}
+
+/// One model's line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// The catalogue's id; part of the ids in an SVG.
+    pub id: String,
+    /// The name shown.
+    pub name: String,
+    /// Its colour.
+    pub colour: SeriesColour,
+    /// Where its values come from.
+    pub provenance: Provenance,
+    /// Exact bytes at each context, in order; fewer where the model's context ends.
+    pub values: Vec<Bytes>,
+}
+
+/// A measured size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredBytes {
+    /// The colour of the model that was measured.
+    pub colour: SeriesColour,
+    /// Where it was measured.
+    pub context: Tokens,
+    /// What was measured.
+    pub bytes: Bytes,
+}
+
+/// A level to compare with, such as the memory left after weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// The level.
+    pub bytes: Bytes,
+    /// What it is, written along it.
+    pub label: String,
+}
+
+/// The y axis of a growth figure.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum GrowthScale {
+    /// Bytes, equal factors at equal distances.
+    #[default]
+    Log,
+    /// Bytes from zero.
+    Linear,
+    /// Times the first series at the same context.
+    TimesFirst,
+}
+
+/// What the cursor reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cursor {
+    /// Its context.
+    pub context: Tokens,
+    /// Exact bytes there, one entry a series in order; none where a series has no value.
+    pub values: Vec<Option<Bytes>>,
+    /// The series to stress, if any.
+    pub emphasis: Option<usize>,
+}
+
+/// What lies under the pointer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// The nearest sample.
+    pub sample: usize,
+    /// Its context.
+    pub context: Tokens,
+    /// The series whose curve is within 24 pixels, nearest first.
+    pub nearest: Option<usize>,
+    /// Every series' value there, largest first; equal values in the order of the series.
+    pub readings: Vec<Reading>,
+}
+
+/// One series' value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Reading {
+    /// Which series.
+    pub series: usize,
+    /// Its exact bytes.
+    pub bytes: Bytes,
+}
+
+impl Growth {
+    /// Lays the figure out. An empty list of series gives empty axes.
+    pub fn layout(input: &GrowthInput) -> Result<Self, FigureError> {
+        let first = input.series.first();
+        let relative = |sample: usize, bytes: Bytes| match (input.scale, first) {
+            (GrowthScale::TimesFirst, Some(first)) => ratio(bytes, first.values.get(sample).copied()),
+            _ => bytes.get() as f64,
+        };
+        let curves = input.series.iter().map(|series| Curve {
+            id: series.id.clone(),
+            name: series.name.clone(),
+            colour: series.colour,
+            provenance: series.provenance,
+            values: series
+                .values
+                .iter()
+                .enumerate()
+                .map(|(sample, bytes)| relative(sample, *bytes))
+                .collect(),
+        });
+        let absolute = input.scale != GrowthScale::TimesFirst;
+        let rings = input.measured.iter().filter(|_| absolute).map(|point| {
+            let value = point.bytes.get() as f64;
+            Ring { colour: point.colour, context: point.context, value, low: value, high: value }
+        });
+        let limits = input.limits.iter().filter(|_| absolute);
+        let (quantity, widest_value) = match (input.scale, input.units) {
+            (GrowthScale::TimesFirst, _) => (Quantity::Times, "8,888×"),
+            (_, UnitSystem::Decimal) => (Quantity::Bytes(UnitSystem::Decimal), "8.88 MB"),
+            (_, UnitSystem::Binary) => (Quantity::Bytes(UnitSystem::Binary), "8.88 MiB"),
+        };
+        let curves = Curves::layout(Spec {
+            contexts: input.contexts,
+            domain: input.domain,
+            curves: curves.collect(),
+            rings: rings.collect(),
+            limits: limits
+                .map(|limit| Rule { value: limit.bytes.get() as f64, label: limit.label.clone() })
+                .collect(),
+            scale: if input.scale == GrowthScale::Linear { ScaleKind::Linear } else { ScaleKind::Log10 },
+            quantity,
+            widest_value,
+            size: input.size,
+        })?;
+        let mut growth =
+            Self { curves, series: input.series.to_vec(), scale: input.scale, units: input.units };
+        "State over context".clone_into(&mut growth.curves.scene.title);
+        growth.curves.scene.description = growth.sentence(input.domain);
+        Ok(growth)
+    }
+
+    /// The base scene: all but the cursor.
+    pub fn scene(&self) -> &Scene {
+        &self.curves.scene
+    }
+
+    /// The area between the axes, for figures that share the x axis.
+    pub fn plot(&self) -> Rect {
+        self.curves.plot()
+    }
+
+    /// The cursor line, a dot a curve, the context under the axis and the values beside the names. Paint it over the base.
+    pub fn overlay(&self, cursor: &Cursor) -> Scene {
+        let first = cursor.values.first().copied().flatten();
+        let shown = |bytes: Bytes| match self.scale {
+            GrowthScale::TimesFirst => {
+                let ratio = ratio(bytes, first);
+                (ratio, if ratio.is_finite() { label::times(ratio) } else { "no ratio".to_owned() })
+            }
+            GrowthScale::Log | GrowthScale::Linear => (bytes.get() as f64, bytes.display(self.units)),
+        };
+        let mut overlay = self.curves.overlay(&Readings {
+            context: cursor.context,
+            values: cursor.values.iter().map(|bytes| bytes.map(shown)).collect(),
+            emphasis: cursor.emphasis,
+            missing: "–",
+        });
+        overlay.description = self.reading_sentence(cursor);
+        overlay
+    }
+
+    /// The cursor at `context` with exact values where it was sampled; elsewhere without values, as the figure does not
+    /// guess between samples.
+    pub fn cursor_at(&self, context: Tokens) -> Cursor {
+        let sample = self.curves.sample_at(context);
+        let value = |series: &Series| series.values.get(sample?).copied();
+        Cursor { context, values: self.series.iter().map(value).collect(), emphasis: None }
+    }
+
+    /// The nearest sample to a pointer inside the plot, and what every series reads there.
+    pub fn hit(&self, pointer: Point) -> Option<Hit> {
+        if !self.plot().contains(pointer) {
+            return None;
+        }
+        let sample = self.curves.nearest_sample(pointer.x)?;
+        let mut readings: Vec<Reading> = self
+            .series
+            .iter()
+            .enumerate()
+            .filter_map(|(series, data)| Some(Reading { series, bytes: *data.values.get(sample)? }))
+            .collect();
+        readings.sort_by_key(|reading| std::cmp::Reverse(reading.bytes));
+        let nearest = self.curves.nearest_curve(sample, pointer.y);
+        Some(Hit { sample, context: self.curves.context(sample), nearest, readings })
+    }
+
+    /// The context at `x` CSS pixels, held within the axis; for dragging the cursor to contexts that were not sampled.
+    pub fn context_at(&self, x: f64) -> Tokens {
+        let plot = self.plot();
+        let scale = self.curves.x();
+        let (low, high) = scale.domain();
+        Tokens::new(label::nearest_u64(scale.unproject(x.clamp(plot.left, plot.right)).clamp(low, high)))
+    }
+
+    /// Exact bytes by context: every sampled power of two.
+    pub fn table(&self) -> Table {
+        let head = std::iter::once("context (tokens)".to_owned())
+            .chain(self.series.iter().map(|series| format!("{} (bytes)", series.name)));
+        let rows = (0..63).map(|exponent| Tokens::new(1 << exponent)).filter_map(|context| {
+            let sample = self.curves.sample_at(context)?;
+            let cell =
+                |series: &Series| series.values.get(sample).map_or(String::new(), |b| group_digits(b.get()));
+            Some(std::iter::once(context.to_string()).chain(self.series.iter().map(cell)).collect())
+        });
+        Table { head: head.collect(), rows: rows.collect() }
+    }
+
+    fn sentence(&self, domain: (Tokens, Tokens)) -> String {
+        let count = label::counted(self.series.len() as u64, "model", "models");
+        let range = format!("from {} to {} tokens", domain.0, domain.1);
+        let last =
+            self.series.iter().filter_map(|series| Some((series.name.as_str(), *series.values.last()?)));
+        let (Some(most), Some(least)) =
+            (last.clone().max_by_key(|(_, bytes)| *bytes), last.min_by_key(|(_, bytes)| *bytes))
+        else {
+            return format!("State of {count} {range}.");
+        };
+        let shown = |bytes: Bytes| bytes.display(self.units);
+        if self.series.len() == 1 {
+            return format!("State of {} {range}: {} at the end.", most.0, shown(most.1));
+        }
+        format!(
+            "State of {count} {range}: at the end {} keeps most, {}, and {} least, {}.",
+            most.0,
+            shown(most.1),
+            least.0,
+            shown(least.1)
+        )
+    }
+
+    fn reading_sentence(&self, cursor: &Cursor) -> String {
+        let readings: Vec<String> = self
+            .series
+            .iter()
+            .zip(&cursor.values)
+            .filter_map(|(series, bytes)| Some(format!("{} {}", series.name, (*bytes)?.display(self.units))))
+            .collect();
+        format!("At {}: {}.", label::context(cursor.context), readings.join(", "))
+    }
+}
+
+/// Not a number where there is nothing to divide by, which no scale shows.
+fn ratio(bytes: Bytes, first: Option<Bytes>) -> f64 {
+    match first {
+        Some(first) if first > Bytes::ZERO => bytes.get() as f64 / first.get() as f64,
+        _ => f64::NAN,
+    }
+}

@@ -1,0 +1,116 @@
+//! The figures. Each takes plain data and makes a [`Scene`](crate::Scene).
+
+mod curves;
+mod growth;
+mod latency;
+mod layers;
+mod residuals;
+mod spread;
+mod table;
+
+pub use growth::{Cursor, Growth, GrowthInput, GrowthScale, Hit, Limit, MeasuredBytes, Reading, Series};
+pub use latency::{Latency, LatencyCursor, LatencyInput, LatencySeries, MeasuredSeconds};
+pub use layers::{Layer, LayerPart, LayerStrip, Layers, LayersHit, LayersInput, PartGrowth};
+pub use residuals::{ResidualPoint, ResidualSeries, Residuals, ResidualsInput};
+pub use table::Table;
+
+use kvscope_sizing::Tokens;
+
+use crate::palette::SeriesColour;
+use crate::scene::Dash;
+
+/// Why a figure could not be laid out.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum FigureError {
+    /// The context axis has no length.
+    #[error("contexts from {0} to {1} tokens are no range; give two, the first smaller and above zero")]
+    Domain(Tokens, Tokens),
+    /// The figure has no room.
+    #[error(
+        "a figure of {width} by {height} pixels has no room; at least {least_width} by {least_height} are needed"
+    )]
+    Size {
+        /// Width asked for, in CSS pixels, rounded.
+        width: i64,
+        /// Height asked for.
+        height: i64,
+        /// Least width.
+        least_width: i64,
+        /// Least height.
+        least_height: i64,
+    },
+    /// The sampled contexts do not rise.
+    #[error("sampled contexts must rise; sample {0} does not")]
+    Contexts(usize),
+    /// A series has more values than there are contexts.
+    #[error("series {name:?} has {values} values for {contexts} contexts")]
+    Values {
+        /// The series.
+        name: String,
+        /// How many values it has.
+        values: usize,
+        /// How many contexts there are.
+        contexts: usize,
+    },
+}
+
+/// Where a line's values come from. Each has its own look; measured points are never lines.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Provenance {
+    /// From the architecture: solid.
+    #[default]
+    Computed,
+    /// What an engine sets aside: dashed.
+    Reserved,
+    /// Fitted to measurements: dotted.
+    Fitted,
+}
+
+impl Provenance {
+    pub(crate) fn dash(self, colour: SeriesColour) -> Dash {
+        match self {
+            Self::Computed => colour.dash(),
+            Self::Reserved => Dash::Reserved,
+            Self::Fitted => Dash::Fitted,
+        }
+    }
+}
+
+/// Contexts to compute a figure at: about `count` from one end of `domain` to the other in equal factors, the powers of two
+/// among them, and those of `also` (cursor, kinks, measured points) that lie inside. Strictly rising.
+pub fn sample_contexts(domain: (Tokens, Tokens), count: usize, also: &[Tokens]) -> Vec<Tokens> {
+    let (low, high) = (domain.0.get().max(1), domain.1.get());
+    if high <= low {
+        return vec![Tokens::new(low)];
+    }
+    let steps = count.max(2) - 1;
+    let octaves = (high as f64 / low as f64).log2();
+    let even = (0..=steps).map(|step| {
+        let share = step as f64 / steps as f64;
+        crate::label::nearest_u64(low as f64 * (octaves * share).exp2()).clamp(low, high)
+    });
+    let powers = (0..63).map(|exponent| 1_u64 << exponent);
+    let also = also.iter().map(|tokens| tokens.get());
+    let mut contexts: Vec<u64> =
+        even.chain(powers).chain(also).filter(|tokens| (low..=high).contains(tokens)).collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    contexts.into_iter().map(Tokens::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_hold_the_ends_the_powers_and_what_was_asked_for() {
+        let contexts =
+            sample_contexts((Tokens::new(1000), Tokens::new(1_000_000)), 50, &[Tokens::new(100_000)]);
+        let counts: Vec<u64> = contexts.iter().map(|tokens| tokens.get()).collect();
+        assert!(counts.windows(2).all(|pair| pair[0] < pair[1]));
+        for expected in [1000, 1024, 4096, 100_000, 524_288, 1_000_000] {
+            assert!(counts.contains(&expected), "{expected}");
+        }
+        assert_eq!(sample_contexts((Tokens::new(5), Tokens::new(5)), 50, &[]), [Tokens::new(5)]);
+    }
+}

@@ -1,0 +1,167 @@
+//! The finding as a sentence, made from the series at the cursor.
+
+use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+
+use crate::label;
+
+/// What the headline is made from.
+#[derive(Clone, Debug)]
+pub struct HeadlineInput<'a> {
+    /// The cursor's context.
+    pub context: Tokens,
+    /// Requests at that context together.
+    pub batch: u64,
+    /// Units of the figures.
+    pub units: UnitSystem,
+    /// Each model's name and its bytes for the whole batch.
+    pub values: &'a [(&'a str, Bytes)],
+}
+
+/// The finding: who keeps most, who keeps least, by how much.
+///
+/// ```
+/// # use kvscope_charts::headline::{HeadlineInput, headline};
+/// # use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+/// let values = [("MiniMax-M2.7", Bytes::new(25_395_200_000)), ("Qwen3.5-397B-A17B", Bytes::new(3_264_061_440))];
+/// let input = HeadlineInput {
+///     context: Tokens::new(100_000), batch: 1, units: UnitSystem::Decimal, values: &values,
+/// };
+/// assert_eq!(
+///     headline(&input),
+///     "At 100,000 tokens MiniMax-M2.7 keeps 25.4 GB for one request. \
+///      Qwen3.5-397B-A17B keeps 3.26 GB, 7.8 times less."
+/// );
+/// ```
+pub fn headline(input: &HeadlineInput) -> String {
+    let Some(most) = input.values.iter().map(|(_, bytes)| *bytes).max() else {
+        return "No model is chosen.".to_owned();
+    };
+    let least = input.values.iter().map(|(_, bytes)| *bytes).min().unwrap_or(most);
+    let place = format!("At {}", label::context(input.context));
+    let requests = if input.batch == 1 {
+        "for one request".to_owned()
+    } else {
+        format!("for {}", label::counted(input.batch, "request", "requests"))
+    };
+    let amount = most.display(input.units);
+    let top = Holders::of(input.values, most);
+    if most == least {
+        return match input.values.len() {
+            1 => format!("{place} {} keeps {amount} {requests}.", top.names()),
+            2 => format!("{place} {} keep the same {amount} {requests}.", top.names()),
+            count => format!("{place} all {count} models keep the same {amount} {requests}."),
+        };
+    }
+    let bottom = Holders::of(input.values, least);
+    let rank = match input.values.len() {
+        0..=2 => String::new(),
+        count => format!(", the least of {count}"),
+    };
+    format!(
+        "{place} {} {amount}{} {requests}. {} {}{}{}{rank}.",
+        top.keep(),
+        top.each(),
+        bottom.keep(),
+        least.display(input.units),
+        bottom.each(),
+        difference(most, least),
+    )
+}
+
+/// `, 7.8 times less`, `, 12 % less`; nothing to divide by leaves nothing to say.
+fn difference(most: Bytes, least: Bytes) -> String {
+    if least == Bytes::ZERO {
+        return String::new();
+    }
+    let ratio = most.get() as f64 / least.get() as f64;
+    if ratio >= 1.95 {
+        return format!(", {} times less", label::two_figures(ratio));
+    }
+    let percent = (1.0 - 1.0 / ratio) * 100.0;
+    if percent < 0.95 { ", less than 1 % below".to_owned() } else { format!(", {percent:.0} % less") }
+}
+
+/// The models that share one figure.
+struct Holders<'a>(Vec<&'a str>);
+
+impl<'a> Holders<'a> {
+    fn of(values: &'a [(&'a str, Bytes)], bytes: Bytes) -> Self {
+        Self(values.iter().filter(|(_, other)| *other == bytes).map(|(name, _)| *name).collect())
+    }
+
+    fn names(&self) -> String {
+        match self.0.as_slice() {
+            [one] => (*one).to_owned(),
+            [first, second] => format!("{first} and {second}"),
+            [first, second, third] => format!("{first}, {second} and {third}"),
+            [first, rest @ ..] => format!("{first} and {} others", rest.len()),
+            [] => String::new(),
+        }
+    }
+
+    fn keep(&self) -> String {
+        format!("{} {}", self.names(), if self.0.len() == 1 { "keeps" } else { "keep" })
+    }
+
+    fn each(&self) -> &'static str {
+        if self.0.len() == 1 { "" } else { " each" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(batch: u64, values: &[(&str, u64)]) -> String {
+        let values: Vec<(&str, Bytes)> =
+            values.iter().map(|(name, bytes)| (*name, Bytes::new(*bytes))).collect();
+        headline(&HeadlineInput {
+            context: Tokens::new(100_000),
+            batch,
+            units: UnitSystem::Decimal,
+            values: &values,
+        })
+    }
+
+    #[test]
+    fn one_two_and_many() {
+        assert_eq!(said(1, &[]), "No model is chosen.");
+        assert_eq!(said(1, &[("A", 7_027_200_000)]), "At 100,000 tokens A keeps 7.03 GB for one request.");
+        // 7,832,400,000 / 7,027,200,000 = 1.1146: the smaller is 10.3 % below.
+        assert_eq!(
+            said(1, &[("A", 7_027_200_000), ("B", 7_832_400_000)]),
+            "At 100,000 tokens B keeps 7.83 GB for one request. A keeps 7.03 GB, 10 % less."
+        );
+        // 25,395,200,000 / 526,414,118 = 48.2.
+        assert_eq!(
+            said(1, &[("A", 526_414_118), ("B", 7_832_400_000), ("C", 25_395_200_000)]),
+            "At 100,000 tokens C keeps 25.4 GB for one request. A keeps 526 MB, 48 times less, the least of 3."
+        );
+    }
+
+    #[test]
+    fn ties() {
+        assert_eq!(
+            said(1, &[("A", 1_000), ("B", 1_000)]),
+            "At 100,000 tokens A and B keep the same 1.00 kB for one request."
+        );
+        assert_eq!(
+            said(1, &[("A", 1_000), ("B", 1_000), ("C", 1_000)]),
+            "At 100,000 tokens all 3 models keep the same 1.00 kB for one request."
+        );
+        assert_eq!(
+            said(1, &[("A", 4_000), ("B", 4_000), ("C", 1_000), ("D", 1_000), ("E", 1_000), ("F", 1_000)]),
+            "At 100,000 tokens A and B keep 4.00 kB each for one request. C and 3 others keep 1.00 kB each, \
+             4.0 times less, the least of 6."
+        );
+    }
+
+    #[test]
+    fn batches_and_nothing() {
+        assert_eq!(said(1_024, &[("A", 1_000)]), "At 100,000 tokens A keeps 1.00 kB for 1,024 requests.");
+        assert_eq!(
+            said(2, &[("A", 1_000), ("B", 0)]),
+            "At 100,000 tokens A keeps 1.00 kB for 2 requests. B keeps 0 B."
+        );
+    }
+}
