@@ -1,1 +1,6 @@
-//! Under way.
+//! The types that agent and page exchange.
+
+pub mod run;
+mod view;
+
+pub use view::{AxisScale, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS, Room, ViewState};

@@ -1,0 +1,98 @@
+//! What the explorer shows, as a value: everything that a link must bring back, and nothing else.
+//!
+//! [`ViewState::to_query`] writes the query of a link, with short keys and defaults left out; [`ViewState::from_query`]
+//! reads it back. A link never fails to open: what it cannot say is a [`LinkNotice`] for the reader.
+
+mod link;
+
+use kvscope_sizing::{IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
+
+pub use link::LinkNotice;
+
+/// The versions that the article which started this project compares, in its order.
+pub const FIRST_VISIT_MODELS: [&str; 6] =
+    ["minimax-m2.7", "glm-5.1", "deepseek-v3.2", "kimi-k2.6", "qwen3.5-397b-a17b", "deepseek-v4-pro"];
+
+/// The article's context.
+pub const FIRST_VISIT_CONTEXT: Tokens = Tokens::new(100_000);
+
+/// The most requests that the page lets one ask for: enough for any server, small enough that no total overflows.
+pub const MOST_REQUESTS: u64 = 1 << 20;
+
+/// Everything that a link brings back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ViewState {
+    /// Which part of the explorer is open.
+    pub room: Room,
+    /// The versions that are drawn, by id, in the order in which they were chosen.
+    pub models: Vec<String>,
+    /// The cursor's context.
+    pub context: Tokens,
+    /// Requests of that context, 1 to [`MOST_REQUESTS`].
+    pub batch: u64,
+    /// Storage of K/V; absent where each model's own config decides.
+    pub kv_format: Option<KvFormat>,
+    /// Storage of index keys; absent where the mixer's layout decides.
+    pub index_format: Option<IndexFormat>,
+    /// Storage of recurrent state; absent where each model's own config decides.
+    pub state_format: Option<StateFormat>,
+    /// Units of byte figures.
+    pub units: UnitSystem,
+    /// The byte axis.
+    pub scale: AxisScale,
+    /// The version whose layers are explained; absent for the first one.
+    pub selected: Option<String>,
+    /// The run whose measurements are shown.
+    pub run: Option<String>,
+}
+
+/// The parts of the explorer.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Room {
+    /// Growth curves and layers.
+    #[default]
+    Growth,
+    /// Measured over predicted.
+    Measure,
+}
+
+/// How the byte axis of the growth figure counts.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum AxisScale {
+    /// Powers.
+    #[default]
+    Log,
+    /// Equal steps, on both axes.
+    Linear,
+}
+
+impl Default for ViewState {
+    /// The first visit: the article's question.
+    fn default() -> Self {
+        Self {
+            room: Room::Growth,
+            models: FIRST_VISIT_MODELS.map(str::to_owned).to_vec(),
+            context: FIRST_VISIT_CONTEXT,
+            batch: 1,
+            kv_format: None,
+            index_format: None,
+            state_format: None,
+            units: UnitSystem::Decimal,
+            scale: AxisScale::Log,
+            selected: None,
+            run: None,
+        }
+    }
+}
+
+impl ViewState {
+    /// The settings that sizing takes.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            kv_dtype: self.kv_format,
+            index_dtype: self.index_format,
+            state_dtype: self.state_format,
+            ..Settings::default()
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The query of a link: `v=1&m=glm-4.5,glm-5.1&n=128Ki&kv=fp8`.
+//!
+//! Keys never change their meaning. A new one is added; a version is raised only when old links could not be read
+//! any more, and then the old version keeps its reader.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kvscope_sizing::{StateFormat, Tokens, UnitSystem};
+
+use super::{AxisScale, MOST_REQUESTS, Room, ViewState};
+
+/// The version that links carry.
+const VERSION: &str = "1";
+
+/// Something in a link that could not be followed. The rest of the link still opens.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LinkNotice {
+    /// A key that this version does not know.
+    UnknownKey(String),
+    /// A value that its key cannot have; the default stands in.
+    BadValue {
+        /// The key.
+        key: String,
+        /// What the link says.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The link was made by a newer version.
+    NewerVersion(String),
+}
+
+impl fmt::Display for LinkNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKey(key) => {
+                write!(f, "The link says {key:?}, which this version does not know; the rest is shown.")
+            }
+            Self::BadValue { key, value, why } => {
+                write!(f, "The link says {key} = {value:?}, which is not used: {why}.")
+            }
+            Self::NewerVersion(version) => {
+                write!(
+                    f,
+                    "The link is of version {version}, this page reads version {VERSION}; what it knows is shown."
+                )
+            }
+        }
+    }
+}
+
+impl ViewState {
+    /// The query without its `?`; empty where everything is as on a first visit.
+    pub fn to_query(&self) -> String {
+        let usual = Self::default();
+        let mut query = Query::default();
+        if self.room != usual.room {
+            query.put("r", room_name(self.room));
+        }
+        if self.models != usual.models {
+            let ids: Vec<String> = self.models.iter().map(|id| escaped(id)).collect();
+            query.put("m", &ids.join(","));
+        }
+        if self.context != usual.context {
+            query.put("n", &self.context.get().to_string());
+        }
+        if self.batch != usual.batch {
+            query.put("b", &self.batch.to_string());
+        }
+        if let Some(format) = self.kv_format {
+            query.put("kv", format.name());
+        }
+        if let Some(format) = self.index_format {
+            query.put("ix", format.name());
+        }
+        if let Some(format) = self.state_format {
+            query.put("st", format.name());
+        }
+        if self.units != usual.units {
+            query.put("u", unit_name(self.units));
+        }
+        if self.scale != usual.scale {
+            query.put("y", scale_name(self.scale));
+        }
+        if let Some(id) = &self.selected {
+            query.put("l", &escaped(id));
+        }
+        if let Some(run) = &self.run {
+            query.put("run", &escaped(run));
+        }
+        query.0
+    }
+
+    /// Reads a query, with or without its `?`. What is absent or unusable has its default.
+    pub fn from_query(query: &str) -> (Self, Vec<LinkNotice>) {
+        let mut state = Self::default();
+        let mut notices = Vec::new();
+        for pair in query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if let Err(notice) = state.read(key, value) {
+                notices.push(notice);
+            }
+        }
+        (state, notices)
+    }
+
+    fn read(&mut self, key: &str, value: &str) -> Result<(), LinkNotice> {
+        let plain = unescaped(value);
+        let bad = |why: String| LinkNotice::BadValue { key: key.to_owned(), value: plain.clone(), why };
+        match key {
+            "v" if plain != VERSION => return Err(LinkNotice::NewerVersion(plain)),
+            "v" => {}
+            "r" => self.room = one_of(&plain, &[Room::Growth, Room::Measure], room_name).map_err(bad)?,
+            "m" => self.models = value.split(',').filter(|id| !id.is_empty()).map(unescaped).collect(),
+            "n" => self.context = plain.parse::<Tokens>().map_err(|error| bad(error.what().to_owned()))?,
+            "b" => self.batch = batch(&plain).map_err(bad)?,
+            "kv" => self.kv_format = Some(format(&plain).map_err(bad)?),
+            "ix" => self.index_format = Some(format(&plain).map_err(bad)?),
+            "st" => self.state_format = Some(format::<StateFormat>(&plain).map_err(bad)?),
+            "u" => {
+                self.units =
+                    one_of(&plain, &[UnitSystem::Decimal, UnitSystem::Binary], unit_name).map_err(bad)?;
+            }
+            "y" => {
+                self.scale = one_of(&plain, &[AxisScale::Log, AxisScale::Linear], scale_name).map_err(bad)?;
+            }
+            "l" => self.selected = some_name(plain),
+            "run" => self.run = some_name(plain),
+            _ => return Err(LinkNotice::UnknownKey(unescaped(key))),
+        }
+        Ok(())
+    }
+}
+
+/// A query under construction; the version comes first as soon as there is anything.
+#[derive(Default)]
+struct Query(String);
+
+impl Query {
+    fn put(&mut self, key: &str, escaped_value: &str) {
+        if self.0.is_empty() {
+            self.0.push_str("v=");
+            self.0.push_str(VERSION);
+        }
+        for part in ["&", key, "=", escaped_value] {
+            self.0.push_str(part);
+        }
+    }
+}
+
+fn room_name(room: Room) -> &'static str {
+    match room {
+        Room::Growth => "growth",
+        Room::Measure => "measure",
+    }
+}
+
+fn unit_name(units: UnitSystem) -> &'static str {
+    match units {
+        UnitSystem::Decimal => "gb",
+        UnitSystem::Binary => "gib",
+    }
+}
+
+fn scale_name(scale: AxisScale) -> &'static str {
+    match scale {
+        AxisScale::Log => "log",
+        AxisScale::Linear => "linear",
+    }
+}
+
+fn one_of<T: Copy>(value: &str, known: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
+    let names = || known.iter().map(|known| name(*known)).collect::<Vec<_>>().join(", ");
+    known.iter().copied().find(|known| name(*known) == value).ok_or_else(|| format!("known are {}", names()))
+}
+
+fn format<T: FromStr<Err = kvscope_sizing::Error>>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|error: kvscope_sizing::Error| error.what().to_owned())
+}
+
+fn batch(value: &str) -> Result<u64, String> {
+    match value.parse() {
+        Ok(count) if (1..=MOST_REQUESTS).contains(&count) => Ok(count),
+        _ => Err(format!("a batch is 1 to {MOST_REQUESTS} requests")),
+    }
+}
+
+fn some_name(name: String) -> Option<String> {
+    (!name.is_empty()).then_some(name)
+}
+
+/// Everything but letters, digits and `-._~` as `%XX` of its UTF-8 bytes.
+fn escaped(text: &str) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+    }
+    out
+}
+
+/// The reverse; what is no `%XX` stays as it is, `+` is a space as forms write it.
+fn unescaped(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let pair = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        let code = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match (bytes[at], code) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                at += 3;
+                continue;
+            }
+            (b'+', _) => out.push(b' '),
+            (byte, _) => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use kvscope_sizing::{IndexFormat, KvFormat};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_name() -> impl Strategy<Value = String> {
+        prop_oneof!["[a-z0-9][a-z0-9.-]{0,20}", "\\PC{1,12}"]
+    }
+
+    prop_compose! {
+        fn any_state()(
+            room in prop::sample::select(vec![Room::Growth, Room::Measure]),
+            models in prop::collection::vec(any_name(), 0..8),
+            context in 1..=Tokens::MAX.get(),
+            batch in 1..=MOST_REQUESTS,
+            kv in prop::option::of(prop::sample::select(KvFormat::all().map(|(_, format)| format).collect::<Vec<_>>())),
+            index in prop::option::of(prop::sample::select(IndexFormat::all().map(|(_, format)| format).collect::<Vec<_>>())),
+            state in prop::option::of(prop::sample::select(vec![StateFormat::F32, StateFormat::Bf16, StateFormat::F16])),
+            binary in any::<bool>(),
+            linear in any::<bool>(),
+            selected in prop::option::of(any_name()),
+            run in prop::option::of(any_name()),
+        ) -> ViewState {
+            ViewState {
+                room,
+                models,
+                context: Tokens::new(context),
+                batch,
+                kv_format: kv,
+                index_format: index,
+                state_format: state,
+                units: if binary { UnitSystem::Binary } else { UnitSystem::Decimal },
+                scale: if linear { AxisScale::Linear } else { AxisScale::Log },
+                selected,
+                run,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_link_brings_everything_back(state in any_state()) {
+            let query = state.to_query();
+            prop_assert!(query.bytes().all(|byte| byte.is_ascii_graphic()), "{query}");
+            prop_assert_eq!(ViewState::from_query(&query), (state, Vec::new()));
+        }
+
+        #[test]
+        fn no_text_breaks_the_reader(query in "\\PC{0,80}") {
+            let (state, _) = ViewState::from_query(&query);
+            prop_assert!(state.batch >= 1 && state.context.get() >= 1);
+        }
+    }
+
+    #[test]
+    fn a_first_visit_needs_no_query() {
+        assert_eq!(ViewState::default().to_query(), "");
+        assert_eq!(ViewState::from_query(""), (ViewState::default(), Vec::new()));
+        let state = ViewState { batch: 4, ..ViewState::default() };
+        assert_eq!(state.to_query(), "v=1&b=4");
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_said_and_the_rest_opens() {
+        let (state, notices) = ViewState::from_query("?v=1&n=0&engine=vllm&b=8&kv=q9&m=glm-4.5");
+        assert_eq!((state.batch, state.models), (8, vec!["glm-4.5".to_owned()]));
+        assert_eq!((state.context, state.kv_format), (ViewState::default().context, None));
+        let said: Vec<String> = notices.iter().map(LinkNotice::to_string).collect();
+        assert_eq!(said.len(), 3);
+        assert!(said[0].contains("n = \"0\"") && said[0].contains("outside 1"), "{}", said[0]);
+        assert!(said[1].contains("\"engine\""), "{}", said[1]);
+        assert!(said[2].contains("kv = \"q9\""), "{}", said[2]);
+        let (_, newer) = ViewState::from_query("v=2&b=3");
+        assert_eq!(newer, [LinkNotice::NewerVersion("2".to_owned())]);
+    }
+}

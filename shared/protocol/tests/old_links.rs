@@ -1,0 +1,46 @@
+//! Links that were given out keep opening on the same view. Lines are added to the file, never changed.
+
+use kvscope_protocol::{AxisScale, Room, ViewState};
+use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
+
+const LINKS: &str = include_str!("data/old_links.txt");
+
+fn scale(state: &ViewState) -> &'static str {
+    match state.scale {
+        AxisScale::Log => "log",
+        AxisScale::Linear => "linear",
+    }
+}
+
+fn described(state: &ViewState) -> String {
+    let room = if state.room == Room::Measure { "measure" } else { "growth" };
+    let units = if state.units == UnitSystem::Binary { "GiB" } else { "GB" };
+    let or_own = |name: Option<&str>| name.unwrap_or("own").to_owned();
+    [
+        room.to_owned(),
+        state.models.join("+"),
+        state.context.get().to_string(),
+        state.batch.to_string(),
+        or_own(state.kv_format.map(KvFormat::name)),
+        or_own(state.index_format.map(IndexFormat::name)),
+        or_own(state.state_format.map(StateFormat::name)),
+        units.to_owned(),
+        scale(state).to_owned(),
+        state.selected.clone().unwrap_or_else(|| "-".to_owned()),
+        state.run.clone().unwrap_or_else(|| "-".to_owned()),
+    ]
+    .join(" ")
+}
+
+#[test]
+fn every_old_link_opens_on_its_view() {
+    let mut checked = 0;
+    for line in LINKS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (query, expected) = line.split_once(" => ").expect("query => view");
+        let (state, notices) = ViewState::from_query(query);
+        assert_eq!(described(&state), expected, "{query}");
+        assert!(notices.is_empty(), "{query}: {notices:?}");
+        checked += 1;
+    }
+    assert!(checked >= 5);
+}
