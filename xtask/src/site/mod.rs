@@ -4,6 +4,7 @@
 //! fonts and the module carry a hash of their content in their names, so they can be cached for ever.
 
 mod files;
+mod fonts;
 mod pack;
 mod wasm;
 
@@ -45,6 +46,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Site> {
     let module = wasm::compile(workspace)?;
     let folder = workspace.site();
     let mut sources = files::read_folder(&workspace.root().join("assets").join("site"))?;
+    sources.extend(fonts::files());
     sources.sort_by(|a, b| a.name.cmp(&b.name));
 
     let fingerprint = fingerprint(&module, &sources)?;
