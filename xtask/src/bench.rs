@@ -1,4 +1,185 @@
-use crate::{error::Result, workspace::Workspace};
-pub(crate) fn bench(_: &Workspace) -> Result<std::process::ExitCode> {
-    Ok(std::process::ExitCode::FAILURE)
+//! The speed table: what was measured here, beside the aim. Nothing fails for being slow.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::check;
+use crate::error::{Error, Result};
+use crate::output;
+use crate::process;
+use crate::site;
+use crate::workspace::Workspace;
+
+/// The benchmark in `shared/sizing` that the first row reports.
+const SWEEP: &str = "sweep_40_versions_512_contexts";
+const PROCESS_RUNS: usize = 20;
+
+/// One row of the table.
+struct Row {
+    what: &'static str,
+    aim: &'static str,
+    /// Or why there is no figure.
+    measured: Result<String>,
+}
+
+pub(crate) fn bench(workspace: &Workspace) -> Result<ExitCode> {
+    let site = site::build(workspace)?;
+    let (sweep, redraw, first_chart) = match page_speed(workspace) {
+        Ok(speed) => (speed.figure("sweep_ms"), speed.figure("redraw_ms"), speed.figure("first_chart_ms")),
+        Err(error) => {
+            output::error(&error);
+            let missing = || Err(PageSpeed::unexpected("no figures, for the reason above"));
+            (missing(), missing(), missing())
+        }
+    };
+    let rows = [
+        Row {
+            what: "40 versions × 512 contexts, native, one core, median",
+            aim: "under 1 ms",
+            measured: native_sweep(workspace),
+        },
+        Row {
+            what: "40 versions × 512 contexts, WASM in headless Chromium",
+            aim: "under 4 ms",
+            measured: sweep,
+        },
+        Row { what: "redraw of 40 curves at 2×, headless Chromium", aim: "under 8 ms", measured: redraw },
+        Row {
+            what: "`kvscope size` as a process, median of 20 runs",
+            aim: "under 10 ms",
+            measured: process_time(workspace),
+        },
+        Row {
+            what: "first chart on loopback, headless Chromium",
+            aim: "under 1000 ms",
+            measured: first_chart,
+        },
+        Row {
+            what: "the whole site in brotli",
+            aim: "under 250000 B",
+            measured: Ok(format!("{} B", site.total_bytes())),
+        },
+    ];
+    output::line(&table(&rows));
+    let complete = rows.iter().all(|row| row.measured.is_ok());
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The median that divan prints for the sweep.
+fn native_sweep(workspace: &Workspace) -> Result<String> {
+    output::progress("sizing, native (release)");
+    let mut bench = workspace.cargo();
+    bench.args(["bench", "--quiet", "--package", "kvscope-sizing", "--bench", "sizing", "--", SWEEP]);
+    let text = process::capture(&mut bench)?;
+    median_in(&text, SWEEP).map(str::to_owned).ok_or_else(|| Error::Unexpected {
+        command: process::shown(&bench),
+        detail: format!("no row for {SWEEP}"),
+    })
+}
+
+/// The third column of divan's row for a benchmark: fastest, slowest, median, mean.
+fn median_in<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let row = text.lines().find_map(|line| line.split_once(name))?.1;
+    row.split('│').nth(2).map(str::trim).filter(|cell| !cell.is_empty())
+}
+
+/// From starting the release binary to its end, with its output dropped.
+fn process_time(workspace: &Workspace) -> Result<String> {
+    output::progress("the command line (release)");
+    process::run(workspace.cargo().args([
+        "build",
+        "--release",
+        "--package",
+        "kvscope",
+        "--features",
+        "embed-site",
+    ]))?;
+    let mut times = Vec::with_capacity(PROCESS_RUNS);
+    // The first run brings the binary into memory and does not count.
+    for run in 0..=PROCESS_RUNS {
+        let mut size = Command::new(workspace.agent("release"));
+        size.args(["size", "deepseek-v3.2", "--context", "100000", "--json"]).stdout(Stdio::null());
+        let start = Instant::now();
+        process::run(&mut size)?;
+        if run > 0 {
+            times.push(start.elapsed());
+        }
+    }
+    Ok(milliseconds(median(times)))
+}
+
+/// What the page says of itself, in `{"sweep_ms", "redraw_ms", "first_chart_ms"}`.
+struct PageSpeed(serde_json::Value);
+
+fn page_speed(workspace: &Workspace) -> Result<PageSpeed> {
+    output::progress("the page in Chromium");
+    let browser = check::find_or_install()?;
+    let mut program = workspace.cargo();
+    program.args(["run", "--quiet", "--package", "kvscope-tests", "--example", "page_speed"]);
+    program.env("KVSCOPE_SITE", workspace.site());
+    browser.name_in(&mut program);
+    let text = process::capture(&mut program)?;
+    serde_json::from_str(text.trim())
+        .map(PageSpeed)
+        .map_err(|error| PageSpeed::unexpected(&error.to_string()))
+}
+
+impl PageSpeed {
+    fn figure(&self, name: &str) -> Result<String> {
+        match self.0[name].as_f64() {
+            Some(figure) => Ok(format!("{figure:.2} ms")),
+            None => Err(Self::unexpected(&format!("no {name} in {}", self.0))),
+        }
+    }
+
+    fn unexpected(detail: &str) -> Error {
+        Error::Unexpected { command: "window.kvscope_bench()".to_owned(), detail: detail.to_owned() }
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    let middle = times.len() / 2;
+    if times.len() % 2 == 1 { times[middle] } else { (times[middle - 1] + times[middle]) / 2 }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+fn table(rows: &[Row]) -> String {
+    let width = |texts: &dyn Fn(&Row) -> usize| rows.iter().map(texts).max().unwrap_or(0);
+    let what = width(&|row| row.what.chars().count());
+    let aim = width(&|row| row.aim.chars().count());
+    let lines = rows.iter().map(|row| {
+        let measured = match &row.measured {
+            Ok(figure) => figure.clone(),
+            Err(error) => format!("not measured: {error}"),
+        };
+        format!("{:what$}  {:aim$}  {measured}", row.what, row.aim)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_divans_row_is_its_third_column() {
+        let text = "sizing                  fastest       │ slowest       │ median        │ mean          │ samples │ iters\n\
+                    ├─ read_config                        │               │               │               │         │\n\
+                    │  ╰─ llama-3.1-8b      12.1 µs       │ 40.2 µs       │ 12.9 µs       │ 13.4 µs       │ 100     │ 100\n\
+                    ╰─ sweep                912.4 µs      │ 1.203 ms      │ 921.7 µs      │ 934.1 µs      │ 100     │ 100\n";
+        assert_eq!(median_in(text, "sweep"), Some("921.7 µs"));
+        assert_eq!(median_in(text, "read_config"), None);
+        assert_eq!(median_in(text, "absent"), None);
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_lies_between_the_middle_two() {
+        let times = [40, 10, 20, 30].map(Duration::from_millis).to_vec();
+        assert_eq!(median(times), Duration::from_millis(25));
+        assert_eq!(median(vec![Duration::from_millis(7)]), Duration::from_millis(7));
+    }
 }
