@@ -15,6 +15,7 @@ pub struct Architecture {
     recurrent_dtype: Option<Chosen<StateFormat>>,
     max_context: Option<Fact>,
     model_type: Option<String>,
+    architectures: Vec<String>,
     warnings: Vec<Warning>,
 }
 
@@ -43,6 +44,7 @@ pub(crate) struct ModelFacts {
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) max_context: Option<Fact>,
     pub(crate) model_type: Option<String>,
+    pub(crate) architectures: Vec<String>,
 }
 
 impl Architecture {
@@ -67,6 +69,7 @@ impl Architecture {
             recurrent_dtype: facts.recurrent_dtype,
             max_context: facts.max_context,
             model_type: facts.model_type,
+            architectures: facts.architectures,
             warnings,
         }
     }
@@ -99,6 +102,11 @@ impl Architecture {
     /// `model_type` of the text part.
     pub fn model_type(&self) -> Option<&str> {
         self.model_type.as_deref()
+    }
+
+    /// `architectures`: the classes that the checkpoint asks for, which may choose an engine's rule.
+    pub fn architectures(&self) -> &[String] {
+        &self.architectures
     }
 
     /// The dtype of weights and, where nothing else is said, of K/V.

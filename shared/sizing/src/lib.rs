@@ -15,10 +15,13 @@
 //! # Ok::<(), kvscope_sizing::Error>(())
 //! ```
 
+pub mod cases;
+pub mod engine;
 pub mod prediction;
 
 mod architecture;
 mod catalogue;
+mod compare;
 mod config;
 mod derivation;
 mod error;
@@ -34,6 +37,7 @@ mod warning;
 
 pub use architecture::{Architecture, LayerClass};
 pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
+pub use compare::{Comparison, ComponentChange, compare};
 pub use config::{read_config, read_config_value};
 pub use derivation::{Derivation, Input};
 pub use error::{Error, ErrorKind, Result};
@@ -44,7 +48,10 @@ pub use mixer::{
     CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,
     Latent, Mixer, Recurrence, Recurrent,
 };
-pub use settings::{Chosen, Formats, MlaStorage, Settings};
+pub use settings::{
+    Chosen, Formats, GdnPrefillBackend, MambaCacheMode, MambaRadixStrategy, MlaStorage, NaiveFormula,
+    PoolRatio, Settings,
+};
 pub use size::{BytesByKind, ComponentSize, Part, Size, StateModel};
 pub use state::{ComponentKind, Lifecycle, Reads, StateComponent};
 pub use units::{Bytes, BytesPerToken, Tokens, UnitSystem, group_digits, parse_count};

@@ -124,6 +124,17 @@ impl<'a> Fields<'a> {
         Ok(Some((path, list)))
     }
 
+    /// A list at the outermost level that has it.
+    pub(super) fn outer_list(&self, key: &str) -> Result<Option<(String, &'a [Value])>> {
+        let found = self.levels.iter().rev().find_map(|(prefix, map)| {
+            let value = map.get(key).filter(|value| !value.is_null())?;
+            Some((format!("{prefix}{key}"), value))
+        });
+        let Some((path, value)) = found else { return Ok(None) };
+        let list = value.as_array().ok_or_else(|| wrong_type(&path, "a list", value))?;
+        Ok(Some((path, list)))
+    }
+
     /// A list of whole numbers.
     pub(super) fn numbers(&self, key: &str) -> Result<Option<(String, Vec<u64>)>> {
         let Some((path, list)) = self.list(key)? else { return Ok(None) };

@@ -63,8 +63,19 @@ pub fn read_config_value(value: &Value) -> Result<Architecture> {
             "max_seq_len",
         ])?,
         model_type: fields.model_type().map(str::to_owned),
+        architectures: architectures(&fields)?,
     };
     Ok(Architecture::new(drafts, facts, warnings))
+}
+
+/// The outermost list, which is the one that engines read.
+fn architectures(fields: &Fields<'_>) -> Result<Vec<String>> {
+    let Some((path, list)) = fields.outer_list("architectures")? else { return Ok(Vec::new()) };
+    list.iter()
+        .map(|value| {
+            value.as_str().map(str::to_owned).ok_or_else(|| fields::wrong_type(&path, "a class name", value))
+        })
+        .collect()
 }
 
 fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chosen<StateFormat>> {

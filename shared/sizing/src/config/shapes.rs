@@ -343,7 +343,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             d_state.source()
         );
         Ok(Recurrent {
-            recurrence: Recurrence::Mamba2 { heads, head_dim, d_state },
+            recurrence: Recurrence::Mamba2 { heads, head_dim, d_state, groups },
             conv: Some(Conv { kernel, channels: Fact::derived(channels, rule) }),
         })
     }

@@ -51,6 +51,8 @@ pub enum Recurrence {
         head_dim: Fact,
         /// State of one channel.
         d_state: Fact,
+        /// Groups of heads that share B and C.
+        groups: Fact,
     },
     /// `heads × dim × dim` values (lightning attention).
     Lightning {
@@ -113,7 +115,7 @@ impl Recurrence {
                 "d_inner × d_state × value_bytes",
                 vec![Input::of("d_inner", d_inner), Input::of("d_state", d_state)],
             )),
-            Self::Mamba2 { heads, head_dim, d_state } => Some((
+            Self::Mamba2 { heads, head_dim, d_state, .. } => Some((
                 "heads × head_dim × d_state × value_bytes",
                 vec![
                     Input::of("heads", heads),

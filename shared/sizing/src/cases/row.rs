@@ -1,0 +1,35 @@
+//! One line of a case file.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::settings::Settings;
+
+/// The fields of a line that decide its answer. Title, source and reasons are for people.
+#[derive(Debug, Deserialize)]
+pub(super) struct Row {
+    pub(super) id: String,
+    pub(super) model: Option<String>,
+    pub(super) config: Option<Value>,
+    pub(super) engine: String,
+    #[serde(default)]
+    pub(super) settings: Settings,
+    pub(super) quantity: String,
+    pub(super) value: Value,
+    pub(super) unit: Option<String>,
+    #[serde(default)]
+    pub(super) rel_tol: f64,
+    #[serde(default)]
+    pub(super) unverified: bool,
+}
+
+impl Row {
+    /// Reads a line; the error says what is wrong with it.
+    pub(super) fn parse(line: &str) -> Result<Self, String> {
+        let row: Self = serde_json::from_str(line).map_err(|error| format!("not a case: {error}"))?;
+        if !(row.rel_tol.is_finite() && row.rel_tol >= 0.0) {
+            return Err(format!("{}: rel_tol {} is no tolerance", row.id, row.rel_tol));
+        }
+        Ok(row)
+    }
+}

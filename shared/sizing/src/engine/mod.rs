@@ -1,0 +1,148 @@
+//! Engine profiles: what an inference engine at a version reserves for a model, and the lines that it prints.
+//!
+//! Each engine is one module with one [`Profile`]: a plan made once from a [`Query`], from which figures, padding and
+//! log lines are read. What changed between versions of an engine is data beside its rules. `model_type` and
+//! `architectures` are fields of a config and may choose a rule; a catalogue id may not.
+
+mod name;
+mod quantity;
+mod report;
+mod vllm;
+
+pub use name::{Engine, EngineKind, Version};
+pub use quantity::{Figure, Quantity};
+pub use report::{EngineReport, Padding, Unanswered};
+
+use crate::architecture::Architecture;
+use crate::settings::Settings;
+use crate::warning::Warning;
+use crate::{Error, Result, Tokens};
+
+/// What is asked of an engine profile.
+#[derive(Clone, Debug)]
+pub struct Query<'a> {
+    /// The model.
+    pub architecture: &'a Architecture,
+    /// The engine and its version.
+    pub engine: Engine,
+    /// Tokens of one request; zero is allowed and means its fixed part.
+    pub context: Option<Tokens>,
+    /// Concurrent requests.
+    pub batch: u64,
+    /// Everything else.
+    pub settings: &'a Settings,
+}
+
+/// What an engine plans for one query. Made once, read for every figure.
+pub(crate) trait Profile {
+    /// One quantity; `None` where this engine has no such figure.
+    ///
+    /// # Errors
+    ///
+    /// A missing setting that the figure needs (kind [`crate::ErrorKind::Setting`]), or an overflow.
+    fn figure(&self, quantity: Quantity) -> Result<Option<Figure>>;
+
+    /// Where reserved bytes hold no state.
+    fn padding(&self) -> Result<Vec<Padding>> {
+        Ok(Vec::new())
+    }
+
+    /// The lines that the engine would print about its memory.
+    fn log_lines(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// Assumptions of the plan.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+}
+
+impl<'a> Query<'a> {
+    /// A query whose context and batch are those of the settings.
+    ///
+    /// # Errors
+    ///
+    /// A setting that is out of range.
+    pub fn new(architecture: &'a Architecture, engine: Engine, settings: &'a Settings) -> Result<Self> {
+        settings.check()?;
+        Ok(Self {
+            architecture,
+            engine,
+            context: settings.context.map(Tokens::new),
+            batch: settings.batch.unwrap_or(1),
+            settings,
+        })
+    }
+
+    /// The longest request: `max_model_len`, else the config's limit.
+    pub(crate) fn max_model_len(&self) -> Result<u64> {
+        if let Some(length) = self.settings.max_model_len {
+            return Ok(length);
+        }
+        self.architecture.max_context().map(crate::Fact::get).ok_or_else(|| needed("max_model_len"))
+    }
+
+    /// The context, for a figure that cannot do without.
+    #[allow(dead_code, reason = "used by the profiles that follow")]
+    pub(crate) fn need_context(&self) -> Result<Tokens> {
+        self.context.ok_or_else(|| needed("context"))
+    }
+}
+
+/// The error of a figure whose setting is absent.
+pub(crate) fn needed(name: &str) -> Error {
+    Error::setting(name, format!("not given, and this figure needs it; add --set {name}=…"))
+}
+
+/// Makes the plan of the query's engine.
+fn profile<'q>(query: &'q Query<'_>) -> Result<Box<dyn Profile + 'q>> {
+    match query.engine.kind() {
+        EngineKind::Vllm => Ok(Box::new(vllm::VllmPlan::new(query)?)),
+        kind => Err(Error::setting("engine", format!("{} has no profile yet", kind.name()))),
+    }
+}
+
+/// One figure of the query's engine.
+///
+/// # Errors
+///
+/// A quantity that the engine does not have, a setting that is missing or does not fit the model, or an overflow.
+pub fn answer(query: &Query<'_>, quantity: Quantity) -> Result<Figure> {
+    profile(query)?.figure(quantity)?.ok_or_else(|| {
+        let what = format!("{} has no figure of that name", query.engine.kind().name());
+        Error::setting(quantity.name(), what)
+    })
+}
+
+/// Every figure of the query's engine that the settings allow, where its padding goes, and what it would print.
+///
+/// # Errors
+///
+/// Settings that do not fit the model, or an overflow. A missing setting is no error here: it is listed in
+/// [`EngineReport::unanswered`].
+pub fn report(query: &Query<'_>) -> Result<EngineReport> {
+    let plan = profile(query)?;
+    let mut figures = Vec::new();
+    let mut unanswered = Vec::new();
+    for quantity in Quantity::ALL {
+        match plan.figure(quantity) {
+            Ok(Some(figure)) => figures.push((quantity, figure)),
+            Ok(None) => {}
+            Err(error) if error.kind() == crate::ErrorKind::Setting => {
+                unanswered.push(Unanswered { quantity, why: error.to_string() });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
+    warnings.extend(plan.warnings());
+    Ok(EngineReport {
+        engine: query.engine.clone(),
+        figures,
+        unanswered,
+        padding: plan.padding()?,
+        log_lines: plan.log_lines()?,
+        warnings,
+    })
+}

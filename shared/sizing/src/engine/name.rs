@@ -1,0 +1,188 @@
+//! Names and versions of engines: `logical`, `vllm@0.33`, `sglang@0.5.23`, `llama.cpp`, `trtllm`, `transformers`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+/// An engine, at the newest known version or at one that was asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Engine {
+    kind: EngineKind,
+    version: Option<Version>,
+    asked: Option<String>,
+}
+
+/// The engines that have a profile.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum EngineKind {
+    /// Dense bytes, no paging.
+    Logical,
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    SgLang,
+    /// llama.cpp.
+    LlamaCpp,
+    /// TensorRT-LLM.
+    TrtLlm,
+    /// transformers: dense tensors.
+    Transformers,
+}
+
+/// The leading parts of a version: `0.33` or `0.33.0`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Version(Vec<u32>);
+
+impl EngineKind {
+    /// Every engine.
+    pub const ALL: [Self; 6] =
+        [Self::Logical, Self::Vllm, Self::SgLang, Self::LlamaCpp, Self::TrtLlm, Self::Transformers];
+
+    /// The name without a version.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Logical => "logical",
+            Self::Vllm => "vllm",
+            Self::SgLang => "sglang",
+            Self::LlamaCpp => "llama.cpp",
+            Self::TrtLlm => "trtllm",
+            Self::Transformers => "transformers",
+        }
+    }
+
+    /// The newest version whose rules are known; `None` where rules do not go by version.
+    pub fn newest(self) -> Option<&'static [u32]> {
+        match self {
+            Self::Vllm => Some(&[0, 33]),
+            Self::SgLang => Some(&[0, 5, 23]),
+            Self::Logical | Self::LlamaCpp | Self::TrtLlm | Self::Transformers => None,
+        }
+    }
+}
+
+impl Engine {
+    /// An engine at its newest known version.
+    pub fn newest(kind: EngineKind) -> Self {
+        Self { kind, version: None, asked: None }
+    }
+
+    /// Which engine it is.
+    pub fn kind(&self) -> EngineKind {
+        self.kind
+    }
+
+    /// Whether the rules of `parts` and later apply. Leading parts decide: 0.33 is as new as 0.33.0. Without a known
+    /// version the newest rules apply.
+    pub fn at_least(&self, parts: &[u32]) -> bool {
+        self.version.as_ref().is_none_or(|version| version.at_least(parts))
+    }
+
+    /// Says so where the version asked for is not known and the newest rules are taken.
+    pub fn warning(&self) -> Option<Warning> {
+        let asked = self.asked.as_ref().filter(|_| self.version.is_none())?;
+        let newest = self.kind.newest().map_or("the only known".to_owned(), |parts| {
+            let text: Vec<String> = parts.iter().map(u32::to_string).collect();
+            format!("those of {}", text.join("."))
+        });
+        let message = format!("no rules are known for {} {asked}; {newest} are taken", self.kind.name());
+        Some(Warning::new("engine", message))
+    }
+}
+
+impl Version {
+    fn at_least(&self, parts: &[u32]) -> bool {
+        let differing = self.0.iter().zip(parts).find(|(own, other)| own != other);
+        differing.is_none_or(|(own, other)| own > other)
+    }
+
+    /// The leading numbers of a text: `0.5.3.post1` is 0.5.3.
+    fn leading(text: &str) -> Option<Self> {
+        let parts: Vec<u32> = text.split('.').map_while(|part| part.parse().ok()).collect();
+        (!parts.is_empty()).then_some(Self(parts))
+    }
+}
+
+/// `vllm`, `vllm@0.33`, `sglang@0.5.23`, … An unknown version is accepted and takes the newest known rules; see
+/// [`Engine::warning`].
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, asked) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version.trim())),
+            None => (text, None),
+        };
+        let name = name.trim();
+        let kind = EngineKind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name));
+        let Some(kind) = kind else {
+            let known: Vec<&str> = EngineKind::ALL.into_iter().map(EngineKind::name).collect();
+            let what = format!("unknown engine {name:?}; known: {} (with @version)", known.join(", "));
+            return Err(Error::setting("engine", what));
+        };
+        if asked == Some("") {
+            return Err(Error::setting("engine", format!("{text:?} has no version after @")));
+        }
+        let version = asked.and_then(|asked| Version::leading(asked.trim_start_matches('v')));
+        let known = version.filter(|version| kind.newest().is_some_and(|newest| !newer(&version.0, newest)));
+        Ok(Self { kind, version: known, asked: asked.map(str::to_owned) })
+    }
+}
+
+/// Whether `version` is newer than `newest` in their common leading parts.
+fn newer(version: &[u32], newest: &[u32]) -> bool {
+    version.iter().zip(newest).find(|(own, other)| own != other).is_some_and(|(own, other)| own > other)
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.asked {
+            Some(version) => write!(f, "{}@{version}", self.kind.name()),
+            None => f.write_str(self.kind.name()),
+        }
+    }
+}
+
+impl Serialize for Engine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_matches_by_its_leading_parts() {
+        let engine = |text: &str| text.parse::<Engine>().unwrap();
+        for text in ["vllm@0.33", "vllm@0.33.0", "vllm@0.33.1", "vllm", "vllm@0"] {
+            assert!(engine(text).at_least(&[0, 33]), "{text}");
+            assert_eq!(engine(text).warning(), None, "{text}");
+        }
+        assert!(!engine("vllm@0.20").at_least(&[0, 21]));
+        assert!(!engine("vllm@0.6").at_least(&[0, 21]));
+        assert!(engine("vllm@0.27.1").at_least(&[0, 26]));
+        assert!(!engine("sglang@0.5.3.post1").at_least(&[0, 5, 23]));
+    }
+
+    #[test]
+    fn an_unknown_version_takes_the_newest_rules_and_says_so() {
+        for text in ["vllm@0.99", "vllm@1.0", "vllm@nightly", "sglang@0.6"] {
+            let engine: Engine = text.parse().unwrap();
+            assert!(engine.at_least(&[0, 33]) || engine.kind() == EngineKind::SgLang, "{text}");
+            assert!(engine.warning().unwrap().message.contains("are taken"), "{text}");
+            assert_eq!(engine.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_unknown_engine_lists_the_known_ones() {
+        let error = "ollama@1".parse::<Engine>().unwrap_err().to_string();
+        assert!(error.contains("logical, vllm, sglang, llama.cpp, trtllm, transformers"), "{error}");
+        assert!("vllm@".parse::<Engine>().is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! The quantities that case files and reports name, and the figures that answer them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// A figure that an engine profile can give.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum Quantity {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Quantity {
+            /// Every quantity, in the order of reports.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name in case files, settings and JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+quantities! {
+    /// Bytes that one more token of one request adds at the context, block rounding averaged out.
+    SlopeBytesPerToken = "slope_bytes_per_token",
+    /// Bytes of one request that do not grow with its length.
+    FixedBytesPerRequest = "fixed_bytes_per_request",
+    /// All bytes resident for the batch.
+    ResidentBytes = "resident_bytes",
+    /// Of the resident bytes: caches that keep every token.
+    KvBytes = "kv_bytes",
+    /// Of the resident bytes: sliding and chunked caches.
+    WindowBytes = "window_bytes",
+    /// Of the resident bytes: recurrent, convolution and compressor state.
+    StateBytes = "state_bytes",
+    /// Of the resident bytes: keys of an indexer.
+    IndexBytes = "index_bytes",
+    /// Of the resident bytes: cross-attention.
+    CrossBytes = "cross_bytes",
+    /// What the engine says that one request of `max_model_len` needs.
+    NeededBytesOneRequest = "needed_bytes_one_request",
+    /// Requests of `max_model_len` that fit the pool.
+    MaxConcurrency = "max_concurrency",
+    /// Requests that the engine admits at once.
+    MaxRunningRequests = "max_running_requests",
+    /// Tokens of the engine's cache size line.
+    LoggedKvTokens = "logged_kv_tokens",
+    /// The longest request that fits the pool, as the engine computes it.
+    EstimatedMaxModelLen = "estimated_max_model_len",
+    /// Blocks of the pool.
+    NumBlocks = "num_blocks",
+    /// Tokens of an attention block.
+    AttentionBlockSize = "attention_block_size",
+    /// Padding layers over real layers of the kind that is padded to whole groups.
+    PaddingFraction = "padding_fraction",
+    /// Blocks that one request holds for recurrent state.
+    StateBlocksPerRequest = "state_blocks_per_request",
+    /// Bytes of all pools for one token of the full-attention pool.
+    PoolBytesPerToken = "pool_bytes_per_token",
+    /// Bytes of the preallocated pools.
+    PoolBytes = "pool_bytes",
+    /// Bytes of the table from request slot to token slot.
+    RequestTableBytes = "request_table_bytes",
+    /// Bytes of all recurrent states kept for prefix reuse.
+    CheckpointBytes = "checkpoint_bytes",
+    /// Bytes by a naive formula over the correct ones.
+    OverestimateFactor = "overestimate_factor",
+}
+
+/// One figure with its kind. Exact, apart from ratios.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Figure {
+    /// Bytes.
+    Bytes(Bytes),
+    /// Bytes for each token.
+    Slope(BytesPerToken),
+    /// Tokens.
+    Tokens(Tokens),
+    /// Blocks.
+    Blocks(u64),
+    /// Requests.
+    Requests(u64),
+    /// A plain ratio, as the engine computes it in floating point.
+    Ratio(f64),
+}
+
+impl Figure {
+    /// The nearest floating point number.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Slope(slope) => slope.as_f64(),
+            Self::Ratio(ratio) => ratio,
+            _ => self.whole().map_or(f64::NAN, |whole| whole as f64),
+        }
+    }
+
+    /// The exact number, where the figure is whole.
+    pub fn whole(self) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes.get()),
+            Self::Slope(slope) => slope.whole(),
+            Self::Tokens(tokens) => Some(tokens.get()),
+            Self::Blocks(count) | Self::Requests(count) => Some(count),
+            Self::Ratio(_) => None,
+        }
+    }
+
+    /// The unit in case files: `B`, `tokens`, `blocks`, `requests`, `x`.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Bytes(_) | Self::Slope(_) => "B",
+            Self::Tokens(_) => "tokens",
+            Self::Blocks(_) => "blocks",
+            Self::Requests(_) => "requests",
+            Self::Ratio(_) => "x",
+        }
+    }
+}
+
+/// The bare number: what its unit is, the quantity's name says.
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.whole() {
+            Some(whole) => serializer.serialize_u64(whole),
+            None => serializer.serialize_f64(self.as_f64()),
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.whole() {
+            Some(whole) => write!(f, "{} {}", crate::group_digits(whole), self.unit()),
+            None => write!(f, "{} {}", self.as_f64(), self.unit()),
+        }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|quantity| quantity.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
+            Error::setting("quantity", format!("unknown quantity {name:?}; known: {}", known.join(", ")))
+        })
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

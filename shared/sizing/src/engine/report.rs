@@ -1,0 +1,68 @@
+//! Everything that an engine profile says about one query.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::{Engine, Figure, Quantity};
+use crate::Bytes;
+use crate::warning::Warning;
+
+/// Figures, padding, log lines and warnings of one query.
+#[derive(Clone, Debug)]
+pub struct EngineReport {
+    /// The engine.
+    pub engine: Engine,
+    /// Every figure that could be computed, in the order of [`Quantity::ALL`].
+    pub figures: Vec<(Quantity, Figure)>,
+    /// Figures that the engine has, with the setting that they lack.
+    pub unanswered: Vec<Unanswered>,
+    /// Where reserved bytes hold no state.
+    pub padding: Vec<Padding>,
+    /// The lines that the engine would print.
+    pub log_lines: Vec<String>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// A figure that lacks a setting.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Unanswered {
+    /// The figure.
+    pub quantity: Quantity,
+    /// What it lacks.
+    pub why: String,
+}
+
+/// Bytes that are reserved for one request of the longest length and hold none of its state.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Padding {
+    /// What is padded.
+    pub what: String,
+    /// How many bytes of one request.
+    pub bytes: Bytes,
+    /// Why the engine does it.
+    pub why: String,
+}
+
+impl EngineReport {
+    /// One figure, if it could be computed.
+    pub fn figure(&self, quantity: Quantity) -> Option<Figure> {
+        self.figures.iter().find(|(known, _)| *known == quantity).map(|(_, figure)| *figure)
+    }
+}
+
+/// Quantities by name, beside `engine`, `unanswered`, `padding`, `log_lines` and `warnings`.
+impl Serialize for EngineReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_map(None)?;
+        json.serialize_entry("engine", &self.engine)?;
+        for (quantity, figure) in &self.figures {
+            json.serialize_entry(quantity.name(), figure)?;
+        }
+        json.serialize_entry("unanswered", &self.unanswered)?;
+        json.serialize_entry("padding", &self.padding)?;
+        json.serialize_entry("log_lines", &self.log_lines)?;
+        json.serialize_entry("warnings", &self.warnings)?;
+        json.end()
+    }
+}

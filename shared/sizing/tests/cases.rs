@@ -1,0 +1,42 @@
+//! Every case of the four case files: public reports, and answers of the engines' own planners.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::cases::run_cases;
+
+/// Engines whose profiles answer all their rows.
+const COMPLETE: [&str; 0] = [];
+
+fn passes(name: &str, text: &str, rows: usize) {
+    let outcomes = run_cases(text);
+    assert_eq!(outcomes.len(), rows, "{name}: rows");
+    let failing: Vec<String> = outcomes
+        .iter()
+        .filter(|outcome| !outcome.ok && !outcome.unverified)
+        .filter(|outcome| COMPLETE.iter().any(|engine| outcome.engine.starts_with(engine)))
+        .map(|outcome| {
+            format!("{}: got {}, expected {}: {}", outcome.id, outcome.got, outcome.expected, outcome.detail)
+        })
+        .collect();
+    assert!(failing.is_empty(), "{name}: {} cases fail\n{}", failing.len(), failing.join("\n"));
+}
+
+#[test]
+fn public_reports() {
+    passes("public-a", include_str!("data/cases/public-a.jsonl"), 44);
+}
+
+#[test]
+fn answers_of_vllms_planner() {
+    passes("run-vllm-a", include_str!("data/cases/run-vllm-a.jsonl"), 230);
+}
+
+#[test]
+fn answers_of_sglangs_planner() {
+    passes("run-sglang-a", include_str!("data/cases/run-sglang-a.jsonl"), 34);
+}
+
+#[test]
+fn answers_of_llama_cpps_planner() {
+    passes("run-llamacpp-a", include_str!("data/cases/run-llamacpp-a.jsonl"), 40);
+}
