@@ -1,2 +1,7 @@
-//! Under way.
-fn main() {}
+//! The `kvscope` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kvscope::cli::run()
+}

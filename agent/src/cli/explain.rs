@@ -1,0 +1,149 @@
+use std::fmt::Write as _;
+
+use clap::Args;
+use kvscope_sizing::{Bytes, Derivation, Growth, PublishedFigure, StateModel, Tokens, UnitSystem, Warning};
+use serde::Serialize;
+
+use super::request::{Accounting, Contexts};
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::output;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Catalogue id, config.json, folder, or - for standard input
+    #[arg(value_name = "MODEL")]
+    model: String,
+    #[command(flatten)]
+    contexts: Contexts,
+    #[command(flatten)]
+    accounting: Accounting,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'m> {
+    model: &'m str,
+    context: Tokens,
+    batch: u64,
+    engine: &'static str,
+    source: &'m [String],
+    confidence: Option<&'m str>,
+    steps: Vec<Step>,
+    resident_bytes: Bytes,
+    published: Vec<Published<'m>>,
+    warnings: Vec<Warning>,
+}
+
+/// One component: what a layer keeps of an entry, how many entries, how many layers.
+#[derive(Debug, Serialize)]
+struct Step {
+    component: &'static str,
+    format: &'static str,
+    growth: Growth,
+    layers: u64,
+    derivation: Derivation,
+    entries: Option<u64>,
+    bytes: Bytes,
+}
+
+#[derive(Debug, Serialize)]
+struct Published<'m> {
+    figure: &'m str,
+    source: &'m str,
+    remark: &'m str,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.accounting.settings()?;
+    let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
+    let model = Model::load(&arguments.model)?;
+    let state = model.state(&settings)?;
+    let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
+    let report = Report {
+        model: &model.label,
+        context: n,
+        batch,
+        engine: "logical",
+        source: model.entry.map_or(&[], |entry| &entry.source),
+        confidence: model.entry.map(|entry| entry.confidence.as_str()),
+        steps: steps(&state, n, batch).map_err(|error| model.failure(&error))?,
+        resident_bytes: size.resident_bytes.unwrap_or_default(),
+        published: model.entry.map_or(Vec::new(), |entry| entry.published.iter().map(published).collect()),
+        warnings: size.warnings,
+    };
+    if arguments.json {
+        output::json(&report);
+        return Ok(());
+    }
+    output::figures(&text(&report));
+    Ok(())
+}
+
+fn published(figure: &PublishedFigure) -> Published<'_> {
+    Published { figure: &figure.figure, source: &figure.source, remark: &figure.remark }
+}
+
+fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Vec<Step>> {
+    let step = |part: &kvscope_sizing::Part| {
+        let component = &part.component;
+        Ok(Step {
+            component: component.kind.name(),
+            format: component.format,
+            growth: component.growth,
+            layers: part.layers,
+            derivation: component.derivation.clone(),
+            entries: (!matches!(component.growth, Growth::Constant { .. }))
+                .then(|| component.growth.entries(n)),
+            bytes: component.bytes(n)?.times(part.layers)?.times(batch)?,
+        })
+    };
+    state.parts().iter().map(step).collect()
+}
+
+fn text(report: &Report<'_>) -> String {
+    let mut text =
+        format!("{} at {} tokens, batch {}, logical bytes\n", report.model, report.context, report.batch);
+    let add = |text: &mut String, line: String| writeln!(text, "{line}").expect("writing to a string");
+    for step in &report.steps {
+        let unit = if step.entries.is_some() { "a layer and entry" } else { "a layer" };
+        add(&mut text, format!("\n{} ({}, {})", step.component, step.format, step.growth.name()));
+        add(&mut text, format!("  {} {unit}", step.derivation.result));
+        add(&mut text, format!("    = {}", step.derivation.formula));
+        add(&mut text, format!("    = {}", step.derivation.worked()));
+        for input in &step.derivation.inputs {
+            add(&mut text, format!("    {} = {} from {}", input.symbol, input.value, input.source));
+        }
+        let entries =
+            step.entries.map_or(String::new(), |entries| format!("{} × ", entry_words(step, entries)));
+        let batch = if report.batch == 1 { String::new() } else { format!(" × {} requests", report.batch) };
+        add(&mut text, format!("  {entries}{} layers{batch}: {}", step.layers, step.bytes));
+    }
+    let shown = report.resident_bytes.display(UnitSystem::Decimal);
+    add(&mut text, format!("\nresident: {} ({shown})", report.resident_bytes));
+    for figure in &report.published {
+        add(&mut text, format!("\npublished: {} ({})\n  {}", figure.figure, figure.source, figure.remark));
+    }
+    for warning in &report.warnings {
+        add(&mut text, format!("\nwarning: {warning}"));
+    }
+    if let Some(confidence) = report.confidence {
+        add(&mut text, format!("\nconfig: {confidence}"));
+    }
+    for source in report.source {
+        add(&mut text, format!("  {source}"));
+    }
+    text
+}
+
+fn entry_words(step: &Step, entries: u64) -> String {
+    let entries = kvscope_sizing::group_digits(entries);
+    match step.growth {
+        Growth::Compressed { ratio, .. } => format!("{entries} entries (one for {ratio} tokens)"),
+        Growth::Window { window, .. } => format!("{entries} entries (window {window})"),
+        Growth::Chunk { chunk, .. } => format!("{entries} entries (chunk {chunk})"),
+        Growth::Linear { .. } | Growth::Constant { .. } => format!("{entries} entries"),
+    }
+}

@@ -1,0 +1,96 @@
+//! The command line: one module a command. Each computes everything first and prints last.
+
+mod bench;
+mod compare;
+mod explain;
+mod layers;
+mod models;
+mod request;
+mod serve;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "kvscope",
+    version,
+    about = "Shows how the inference state of a language model grows, and measures whether that holds on this machine"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the catalogue: every version with its slope, fixed part and form
+    Models(models::Arguments),
+    /// Bytes of state at chosen contexts
+    Size(size::Arguments),
+    /// What each layer keeps
+    Layers(layers::Arguments),
+    /// Two versions side by side: what moved the slope, and by how much
+    Compare(compare::Arguments),
+    /// The derivation of every figure: formula, config fields, values
+    Explain(explain::Arguments),
+    /// Measure this machine, predicted first
+    Bench(bench::Arguments),
+    /// Serve the explorer and the API on this machine's loopback address
+    Serve(serve::Arguments),
+}
+
+/// Runs the command that the process was started with.
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            output::error(&usage(&error));
+            return ExitCode::from(2);
+        }
+        Err(help) => {
+            output::figures(&help.to_string());
+            return ExitCode::SUCCESS;
+        }
+    };
+    match dispatch(arguments.command) {
+        Ok(code) => code,
+        Err(failure) => {
+            output::error(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Models(arguments) => models::run(&arguments),
+        Command::Size(arguments) => size::run(&arguments),
+        Command::Layers(arguments) => layers::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// clap's message in one line, without its usage block.
+fn usage(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:"))
+        .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
+        .collect();
+    if text.trim_start().starts_with("Shows how") || lines.is_empty() {
+        return "no command given; try `kvscope --help`".to_owned();
+    }
+    lines.join(" ").trim_start_matches("error: ").to_owned()
+}

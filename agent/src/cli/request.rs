@@ -1,0 +1,102 @@
+//! The options that every sizing command takes: contexts, batch, engine, formats.
+
+use clap::Args;
+use kvscope_sizing::{Settings, Tokens};
+
+use crate::failure::Failure;
+use crate::output;
+use kvscope_sizing::Warning;
+
+/// Contexts and batch.
+#[derive(Args, Debug)]
+pub(super) struct Contexts {
+    /// Tokens of each request: 100000, 100K, 128Ki, 1M; several with commas
+    #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
+    pub(super) context: Vec<String>,
+    /// Requests of that length
+    #[arg(long, default_value = "1", value_name = "N")]
+    batch: String,
+}
+
+/// Engine and formats.
+#[derive(Args, Debug)]
+pub(super) struct Accounting {
+    /// Whose accounting: logical is dense bytes without paging
+    #[arg(long, default_value = "logical", value_name = "ENGINE")]
+    engine: String,
+    /// Format of K/V values, latents and entries: bf16, f16, fp8, fp8_ds_mla, q8_0, …
+    #[arg(long, value_name = "FORMAT")]
+    kv_dtype: Option<String>,
+    /// Format of index keys: fp8, fp4, bf16
+    #[arg(long, value_name = "FORMAT")]
+    index_dtype: Option<String>,
+    /// Format of recurrent state: f32, bf16, f16
+    #[arg(long, value_name = "FORMAT")]
+    state_dtype: Option<String>,
+    /// Any other setting by its name
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+}
+
+impl Contexts {
+    pub(super) fn tokens(&self) -> Result<Vec<Tokens>, Failure> {
+        self.context.iter().map(|text| Ok(text.parse()?)).collect()
+    }
+
+    /// One context, 100,000 tokens where none is given.
+    pub(super) fn one(&self) -> Result<Tokens, Failure> {
+        match self.tokens()?.as_slice() {
+            [] => Ok(Tokens::new(100_000)),
+            [one] => Ok(*one),
+            _ => Err(Failure::input("context: this command takes one length, not several")),
+        }
+    }
+
+    pub(super) fn batch(&self) -> Result<u64, Failure> {
+        let count = kvscope_sizing::parse_count(&self.batch)
+            .map_err(|why| Failure::input(format!("batch: {why}")))?;
+        if count == 0 {
+            return Err(Failure::input("batch: 0 requests hold nothing; give at least 1"));
+        }
+        Ok(count)
+    }
+}
+
+impl Accounting {
+    pub(super) fn settings(&self) -> Result<Settings, Failure> {
+        if self.engine != "logical" {
+            let engine = &self.engine;
+            return Err(Failure::input(format!("engine: {engine:?} is not modelled yet; known: logical")));
+        }
+        let mut settings = Settings::default();
+        let named = [
+            ("kv_dtype", &self.kv_dtype),
+            ("index_dtype", &self.index_dtype),
+            ("state_dtype", &self.state_dtype),
+        ];
+        for (name, value) in named {
+            if let Some(value) = value {
+                settings.set(name, value)?;
+            }
+        }
+        for pair in &self.settings {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
+            settings.set(name.trim(), value.trim())?;
+        }
+        Ok(settings)
+    }
+}
+
+/// Prints the warnings of several figures, each once.
+pub(super) fn warn<'w>(warnings: impl IntoIterator<Item = (&'w str, &'w Warning)>) {
+    let mut told = Vec::new();
+    for (label, warning) in warnings {
+        let line = format!("{label}: {warning}");
+        if !told.contains(&line) {
+            output::warning(&line);
+            told.push(line);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+use clap::Args;
+use kvscope_sizing::{Size, Tokens, UnitSystem};
+
+use super::request::{Accounting, Contexts, warn};
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::output::{self, Figures};
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Catalogue ids, config.json files, folders, or - for standard input
+    #[arg(required = true, value_name = "MODEL")]
+    models: Vec<String>,
+    #[command(flatten)]
+    contexts: Contexts,
+    #[command(flatten)]
+    accounting: Accounting,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.accounting.settings()?;
+    let batch = arguments.contexts.batch()?;
+    let mut contexts: Vec<Option<Tokens>> = arguments.contexts.tokens()?.into_iter().map(Some).collect();
+    if contexts.is_empty() {
+        contexts.push(None);
+    }
+    let mut sizes = Vec::new();
+    for name in &arguments.models {
+        let model = Model::load(name)?;
+        let state = model.state(&settings)?;
+        for context in &contexts {
+            let size = state.size(&model.label, *context, batch, &settings);
+            sizes.push(size.map_err(|error| model.failure(&error))?);
+        }
+    }
+    if arguments.json {
+        output::json(&sizes);
+    } else if arguments.csv {
+        output::figures(&exact_rows(&sizes).csv());
+    } else {
+        output::figures(&table(&sizes));
+    }
+    if !arguments.json {
+        warn(
+            sizes.iter().flat_map(|size| size.warnings.iter().map(|warning| (size.model.as_str(), warning))),
+        );
+    }
+    Ok(())
+}
+
+/// Totals, then components where there is one model and context.
+fn table(sizes: &[Size]) -> String {
+    let mut totals =
+        Figures::new(1, &["model", "context", "resident", "bytes", "slope", "fixed", "read a step"]);
+    for size in sizes {
+        totals.row([
+            size.model.clone(),
+            size.context.map_or("–".to_owned(), |n| n.to_string()),
+            shown(size.resident_bytes),
+            size.resident_bytes.map_or("–".to_owned(), |bytes| bytes.to_string()),
+            size.slope_bytes_per_token.to_string(),
+            size.fixed_bytes.display(UnitSystem::Decimal),
+            shown(size.read_bytes_per_step),
+        ]);
+    }
+    let mut text = totals.render();
+    if let [size] = sizes {
+        let header = ["component", "growth", "format", "layers", "bytes", "slope", "fixed"];
+        let mut parts = Figures::new(3, &header);
+        for part in &size.components {
+            parts.row([
+                part.kind.name().to_owned(),
+                part.growth.to_owned(),
+                part.format.to_owned(),
+                part.layers.to_string(),
+                part.bytes.map_or("–".to_owned(), |bytes| bytes.to_string()),
+                part.slope_bytes_per_token.to_string(),
+                part.fixed_bytes.display(UnitSystem::Decimal),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&parts.render());
+    }
+    text
+}
+
+fn exact_rows(sizes: &[Size]) -> Figures {
+    let header = [
+        "model",
+        "context_tokens",
+        "batch",
+        "component",
+        "growth",
+        "format",
+        "layers",
+        "bytes",
+        "slope_bytes_per_token",
+        "fixed_bytes",
+        "read_bytes_per_step",
+    ];
+    let mut rows = Figures::new(1, &header);
+    for size in sizes {
+        let context = size.context.map_or(String::new(), |n| n.get().to_string());
+        let count = |bytes: Option<kvscope_sizing::Bytes>| {
+            bytes.map_or(String::new(), |bytes| bytes.get().to_string())
+        };
+        for part in &size.components {
+            rows.row([
+                size.model.clone(),
+                context.clone(),
+                size.batch.to_string(),
+                part.kind.name().to_owned(),
+                part.growth.to_owned(),
+                part.format.to_owned(),
+                part.layers.to_string(),
+                count(part.bytes),
+                part.slope_bytes_per_token.as_f64().to_string(),
+                part.fixed_bytes.get().to_string(),
+                count(part.read_bytes_per_step),
+            ]);
+        }
+    }
+    rows
+}
+
+fn shown(bytes: Option<kvscope_sizing::Bytes>) -> String {
+    bytes.map_or("–".to_owned(), |bytes| bytes.display(UnitSystem::Decimal))
+}

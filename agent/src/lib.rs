@@ -1,0 +1,10 @@
+//! The agent: command line, HTTP server, measurements and their store.
+
+pub mod bench;
+pub mod cli;
+
+mod failure;
+mod home;
+mod model;
+mod output;
+mod serve;
