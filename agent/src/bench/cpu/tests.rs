@@ -1,0 +1,114 @@
+//! Every kernel in every instruction set against the f64 reference, over odd sizes.
+
+use super::*;
+use crate::bench::plan::{GqaShape, MlaShape};
+
+fn largest_error(shape: FormShape, context: u64, batch: u64, set: InstructionSet) -> Option<f64> {
+    let pool = Arc::new(Pool::for_all_cores().unwrap());
+    let (kernel, _) = kernel_for(&shape).unwrap();
+    let widths = match kernel {
+        Kernel::Gqa(dims) => vec![dims.k_width, dims.v_width],
+        Kernel::Mla(dims) => vec![dims.latent],
+    };
+    if !set.divides(&widths) {
+        return None;
+    }
+    let order = CaseOrder { shape, layers: 2, context, batch, seed: context ^ batch };
+    let mut case = CpuCase::with_set(&order, kernel, set, pool).unwrap();
+    case.step();
+    // Every request of the last layer, from the output of the real step.
+    let width = kernel.query_heads() * kernel.output_width();
+    let layer = case.state.layers() - 1;
+    let mut worst = 0.0_f64;
+    for request in 0..case.extent.requests {
+        let table = case.state.table()[request * case.extent.pages_a_request..].to_vec();
+        let output = &case.step.output()[request * width..(request + 1) * width];
+        let query = &case.queries[request];
+        let tokens = case.extent.context;
+        worst =
+            worst.max(compare_with_reference(case.state.layer(layer), &table, kernel, query, tokens, output));
+    }
+    Some(worst)
+}
+
+fn check_all(shapes: &[FormShape], sizes: &[(u64, u64)]) {
+    let mut compared = 0;
+    for set in InstructionSet::available() {
+        for shape in shapes {
+            for (context, batch) in sizes {
+                let Some(error) = largest_error(*shape, *context, *batch, set) else { continue };
+                compared += 1;
+                // f32 sums over bf16 inputs: far inside the tolerance of a run, 2e-3.
+                assert!(error < 2e-5, "{set:?} {shape:?} context {context} batch {batch}: {error}");
+            }
+        }
+    }
+    assert!(compared >= shapes.len() * sizes.len(), "the portable set fits every shape");
+}
+
+fn gqa(query_heads: u64, kv_heads: u64, k_width: u64, v_width: u64) -> FormShape {
+    FormShape::Gqa(GqaShape { query_heads, kv_heads, k_width, v_width })
+}
+
+#[test]
+fn gqa_agrees_with_the_reference() {
+    // One head, MQA, MHA, groups of 6, 7, 8 and 16, and unequal widths.
+    let shapes = [
+        gqa(1, 1, 32, 32),
+        gqa(5, 1, 64, 32),
+        gqa(3, 3, 32, 64),
+        gqa(12, 2, 128, 128),
+        gqa(14, 2, 32, 32),
+        gqa(8, 1, 16, 48),
+        gqa(16, 1, 192, 128),
+    ];
+    check_all(&shapes, &[(1, 1), (2, 1), (15, 3), (16, 2), (17, 1), (63, 1), (65, 3), (200, 2)]);
+}
+
+#[test]
+fn mla_agrees_with_the_reference() {
+    let mla = |query_heads, latent, rope| FormShape::Mla(MlaShape { query_heads, latent, rope });
+    let shapes = [mla(1, 32, 16), mla(16, 64, 32), mla(7, 96, 16), mla(20, 512, 64)];
+    check_all(&shapes, &[(1, 1), (7, 3), (16, 1), (33, 2), (64, 1), (65, 1), (150, 3)]);
+}
+
+#[test]
+fn a_wrong_result_is_seen() {
+    let pool = Arc::new(Pool::for_all_cores().unwrap());
+    let order = CaseOrder { shape: gqa(4, 2, 32, 32), layers: 1, context: 50, batch: 1, seed: 9 };
+    let mut case = CpuCase::new(&order, pool).unwrap();
+    assert!(case.check().is_correct());
+    case.step();
+    let mut output = case.step.output().to_vec();
+    output[17] += 0.02;
+    let table = case.state.table();
+    let error =
+        compare_with_reference(case.state.layer(0), table, case.kernel, &case.queries[0], 50, &output);
+    assert!(!Check { largest_relative_error: error, tokens: 50 }.is_correct());
+    output[17] = f32::NAN;
+    let error =
+        compare_with_reference(case.state.layer(0), table, case.kernel, &case.queries[0], 50, &output);
+    assert!(!Check { largest_relative_error: error, tokens: 50 }.is_correct());
+}
+
+#[test]
+fn shapes_without_a_kernel_say_why() {
+    for (shape, what) in [
+        (gqa(5, 2, 32, 32), "5 query heads are no multiple of 2"),
+        (gqa(4, 2, 24, 32), "not multiples of 16"),
+        (gqa(0, 1, 32, 32), "outside 1 to 65,536"),
+        (FormShape::Mla(MlaShape { query_heads: 4, latent: 32, rope: 8 }), "rope width of 8"),
+    ] {
+        let error = kernel_for(&shape).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+#[test]
+fn asked_bytes_are_the_shape_s() {
+    // 2 layers × 2 requests × 3 pages of 16 tokens × 2 heads × (32 + 32) values × 2 bytes.
+    let pool = Arc::new(Pool::for_all_cores().unwrap());
+    let order = CaseOrder { shape: gqa(4, 2, 32, 32), layers: 2, context: 33, batch: 2, seed: 1 };
+    let case = CpuCase::new(&order, pool).unwrap();
+    assert_eq!(case.asked_bytes(), Bytes::new(2 * 2 * 3 * 16 * 2 * 64 * 2));
+}

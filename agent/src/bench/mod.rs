@@ -1,0 +1,114 @@
+//! Measuring: decode attention over real state, predicted first.
+//!
+//! [`run`] takes a [`Plan`] and [`CaseRequest`]s, calibrates the machine, stores a prediction of every case, measures
+//! the cases in turns and stores what came out. Layers of the room: `backend` is what a device must do, `cpu` does it on
+//! all cores, `layers` chooses how much of a model fits memory and time, `runner` follows the protocol, `store` keeps runs.
+
+mod backend;
+mod cpu;
+mod layers;
+mod machine;
+mod memory;
+mod plan;
+mod record;
+mod runner;
+mod stats;
+mod store;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kvscope_protocol::run::{LineWarning, Run};
+use kvscope_sizing::Bytes;
+
+pub use plan::{
+    CaseRequest, CaseSizing, DEFAULT_CONTEXTS, FormShape, GqaShape, MlaShape, Plan, Progress, Stage,
+};
+pub use store::{RunSummary, Store};
+
+/// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
+///
+/// The run is stored as it goes: each prediction before its measurement, figures as they come. A case that cannot be
+/// run is in the result with its reason. Where `cancel` becomes true the run ends before the next step of a case and
+/// what was measured so far is returned.
+pub fn run(
+    plan: &Plan,
+    cases: &[CaseRequest],
+    store: &Store,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &AtomicBool,
+) -> Result<Run, BenchError> {
+    let mut backend = cpu::CpuBackend::new()?;
+    runner::run(&mut backend, plan, cases, store, progress, &Interrupt { cancel })
+}
+
+/// Why nothing could be measured, stored or read: one line each.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// There is nothing to run.
+    #[error("no case to run: choose at least one form and one context")]
+    NoCases,
+    /// Someone asked to stop before the first measurement.
+    #[error("cancelled before the first measurement")]
+    Cancelled,
+    /// The worker threads did not start.
+    #[error("the worker threads did not start: {0}")]
+    Workers(String),
+    /// No kernel fits the shape.
+    #[error("no kernel for this shape: {0}")]
+    Shape(String),
+    /// The system refused memory.
+    #[error("the system refused {bytes} bytes for state: {why}; use a smaller context or batch")]
+    Memory {
+        /// What was asked for.
+        bytes: u64,
+        /// The system's words.
+        why: String,
+    },
+    /// Sizing or prediction failed.
+    #[error(transparent)]
+    Sizing(#[from] kvscope_sizing::Error),
+    /// A file of the store could not be used.
+    #[error("{}: {source}", path.display())]
+    Store {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The store has no run of that name.
+    #[error("no stored run is called {0:?}; `kvscope bench list` shows them")]
+    UnknownRun(String),
+    /// The store has a run of that name already.
+    #[error("a run called {0:?} is already stored; delete it first")]
+    KnownRun(String),
+    /// A text is not a stored run.
+    #[error("{name}: {warning}")]
+    NotARun {
+        /// The file or what else it came from.
+        name: String,
+        /// Which line and why.
+        warning: LineWarning,
+    },
+}
+
+/// Whether someone asked to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupt<'a> {
+    cancel: &'a AtomicBool,
+}
+
+impl Interrupt<'_> {
+    pub(crate) fn is_set(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        if self.is_set() { Err(BenchError::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// `1.07 GB`, as in every message of this module.
+fn in_words(bytes: u64) -> String {
+    Bytes::new(bytes).display(kvscope_sizing::UnitSystem::Decimal)
+}

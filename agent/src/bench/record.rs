@@ -1,0 +1,191 @@
+//! What is written of a case: before it is measured, and after.
+
+use kvscope_protocol::run::{Cache, Case, Measured, Predicted};
+use kvscope_sizing::prediction::{Calibration, Grade, Work};
+use kvscope_sizing::{Bytes, Tokens};
+
+use super::backend::{Check, Layout, PreparedCase};
+use super::cpu::CACHE_MULTIPLE;
+use super::plan::CaseRequest;
+use super::{BenchError, in_words, stats};
+
+/// Fewer samples than this make no figure that holds.
+pub(crate) const LEAST_SAMPLES: usize = 3;
+/// Samples that each case is to have where the budget allows it.
+pub(crate) const WANTED_SAMPLES: usize = 10;
+/// A coefficient of variation above this is unsteady.
+const STEADY: f64 = 0.1;
+/// What a working set must exceed to be in memory where the system does not tell its caches.
+const UNKNOWN_CACHE: u64 = 1 << 30;
+
+/// A case of which nothing is known yet.
+pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
+    Case {
+        case: u32::try_from(index).unwrap_or(u32::MAX),
+        form: request.shape.name().to_owned(),
+        model: request.model.clone(),
+        context: request.context,
+        batch: request.batch,
+        cache: Cache::Cold,
+        layers_measured: 0,
+        layers_total: request.layers,
+        predicted: Predicted {
+            bytes: None,
+            page_padding_bytes: None,
+            seconds: None,
+            grade: Grade::Calibrated,
+            bound: None,
+        },
+        measured: None,
+        read_bytes: None,
+        flops: None,
+        bandwidth_share: None,
+        bound_share: None,
+        correct: None,
+        largest_relative_error: None,
+        status: "partial: not measured yet".to_owned(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Bytes of one layer in whole pages, the batch included; `None` beyond 64 bits.
+pub(crate) fn layer_bytes(layout: &Layout, context: Tokens, batch: u64) -> Option<u64> {
+    context.get().div_ceil(layout.page_tokens).checked_mul(layout.page_bytes)?.checked_mul(batch)
+}
+
+/// The largest context of which one layer fits in `bytes`; `None` where not even a page does.
+pub(crate) fn largest_context(layout: &Layout, batch: u64, bytes: u64) -> Option<Tokens> {
+    let pages = bytes / layout.page_bytes.checked_mul(batch)?;
+    (pages > 0).then(|| Tokens::new(pages.saturating_mul(layout.page_tokens)))
+}
+
+/// The work of one step over `layers` layers.
+pub(crate) fn work(request: &CaseRequest, layout: &Layout, layers: u64) -> Result<Work, BenchError> {
+    let read_bytes = request.sizing.read_bytes(layers, request.context, request.batch)?;
+    let flops = layout
+        .flops_a_token
+        .checked_mul(request.context.get())
+        .and_then(|flops| flops.checked_mul(request.batch)?.checked_mul(layers))
+        .ok_or_else(|| kvscope_sizing::Error::overflow("FLOPs of a step"))?;
+    Ok(Work { read_bytes, flops, launches: layers })
+}
+
+/// Puts in everything that is known before the measurement.
+pub(crate) fn predict(
+    case: &mut Case,
+    request: &CaseRequest,
+    layout: &Layout,
+    layers: u64,
+    calibration: &Calibration,
+) -> Result<(), BenchError> {
+    let work = work(request, layout, layers)?;
+    let time = calibration.predict(work)?;
+    let bytes = request.sizing.state_bytes(layers, request.context, request.batch)?;
+    let rest = request.context.get() % layout.page_tokens;
+    let missing = if rest == 0 { 0 } else { layout.page_tokens - rest };
+    let padding = layout.page_bytes / layout.page_tokens * missing * request.batch * layers;
+    case.layers_measured = layers;
+    case.read_bytes = Some(work.read_bytes);
+    case.flops = Some(work.flops);
+    case.predicted = Predicted {
+        bytes: Some(bytes),
+        page_padding_bytes: Some(Bytes::new(padding)),
+        seconds: Some(time.seconds),
+        grade: time.grade,
+        bound: Some(time.bound),
+    };
+    if layers < case.layers_total {
+        case.warnings.push(format!(
+            "{layers} of {} layers were held and read, as many as memory and time allow; all figures are for those",
+            case.layers_total
+        ));
+    }
+    if needs_emptied_caches(bytes, calibration) {
+        let cache = calibration.last_level_cache_bytes.map_or_else(
+            || "an unknown last-level cache".to_owned(),
+            |bytes| format!("{CACHE_MULTIPLE}× the last-level cache of {}", in_words(bytes.get())),
+        );
+        case.warnings.push(format!("the state is below {cache}; caches are emptied before each sample"));
+    }
+    Ok(())
+}
+
+/// Whether a state of `bytes` could stay in a cache from one step to the next.
+pub(crate) fn needs_emptied_caches(bytes: Bytes, calibration: &Calibration) -> bool {
+    let cold = calibration.last_level_cache_bytes.map_or(UNKNOWN_CACHE, |cache| cache.get() * CACHE_MULTIPLE);
+    bytes.get() < cold
+}
+
+/// Puts in what a prepared case holds.
+pub(crate) fn check(case: &mut Case, check: Check, asked: Bytes) {
+    case.correct = Some(check.is_correct());
+    case.largest_relative_error =
+        check.largest_relative_error.is_finite().then_some(check.largest_relative_error);
+    if check.tokens < case.context.get() {
+        case.warnings.push(format!(
+            "checked against the f64 reference over the first {} tokens of one request, all heads of one layer",
+            Tokens::new(check.tokens)
+        ));
+    }
+    let (Some(bytes), Some(padding)) = (case.predicted.bytes, case.predicted.page_padding_bytes) else {
+        return;
+    };
+    if bytes.get() + padding.get() != asked.get() {
+        case.warnings.push(format!(
+            "sizing predicts {bytes} and {padding} of padding, the kernel's layout needs {asked}"
+        ));
+    }
+}
+
+/// Puts in the samples so far and what follows from them.
+pub(crate) fn measure(
+    case: &mut Case,
+    prepared: &dyn PreparedCase,
+    samples: &[f64],
+    calibration: &Calibration,
+) {
+    if case.correct != Some(true) {
+        "failed: wrong result".clone_into(&mut case.status);
+        case.measured = None;
+        return;
+    }
+    let Some(seconds) = stats::summarise(samples) else { return };
+    let resident = prepared.resident();
+    case.measured = Some(Measured {
+        asked_bytes: prepared.asked_bytes(),
+        resident_bytes: resident.map(|resident| resident.bytes),
+        huge_page_bytes: resident.and_then(|resident| resident.huge_page_bytes),
+        seconds,
+        samples_seconds: samples.to_vec(),
+    });
+    let memory = case.read_bytes.map(|read| read.get() as f64 / calibration.ceilings.read_bytes_per_second);
+    let compute = case.flops.map(|flops| flops as f64 / calibration.ceilings.flops_per_second);
+    case.bandwidth_share = memory.map(|memory| memory / seconds.median);
+    case.bound_share = memory.zip(compute).map(|(memory, compute)| memory.max(compute) / seconds.median);
+    case.status = if samples.len() < LEAST_SAMPLES {
+        format!("partial: {} so far", in_samples(samples.len()))
+    } else if seconds.cv.is_some_and(|cv| cv > STEADY) {
+        "unsteady".to_owned()
+    } else {
+        "ok".to_owned()
+    };
+}
+
+/// Puts in what an end of the run means for a case that has `samples` samples.
+pub(crate) fn end(case: &mut Case, samples: usize, cancelled: bool) {
+    if case.correct == Some(false) {
+        return;
+    }
+    let why = if cancelled { "the run was cancelled" } else { "the budget was used up" };
+    if samples == 0 {
+        case.status = format!("skipped: {why} before the first sample");
+    } else if samples < LEAST_SAMPLES {
+        case.status = format!("partial: {why} after {}", in_samples(samples));
+    } else if samples < WANTED_SAMPLES {
+        case.warnings.push(format!("{why} after {} of {WANTED_SAMPLES}", in_samples(samples)));
+    }
+}
+
+fn in_samples(count: usize) -> String {
+    if count == 1 { "1 sample".to_owned() } else { format!("{count} samples") }
+}

@@ -1,0 +1,293 @@
+//! A run: one benchmark job with its plan, its machine, what was predicted before each measurement, and what came out.
+//!
+//! [`Run`] is what `bench run --json` prints and what the page shows. [`Line`] is one line of the stored file;
+//! [`read_lines`] folds a file into a [`Run`] and keeps what is readable of a damaged one. What is unknown is `null`.
+
+mod lines;
+mod verdict;
+
+use kvscope_sizing::prediction::{Bound, Calibration, Grade};
+use kvscope_sizing::{Bytes, Tokens};
+use serde::{Deserialize, Serialize};
+
+pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
+pub use verdict::{Verdict, WorstPoint, verdicts};
+
+/// The version of the stored form. A reader refuses a newer one.
+pub const RUN_SCHEMA: u32 = 1;
+
+/// One benchmark job.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Run {
+    /// The run's name: its start in UTC and four hexadecimal digits.
+    pub run: String,
+    /// [`RUN_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// `cpu` or `cuda`.
+    pub backend: String,
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// How it ended.
+    pub ended: Ended,
+    /// What was asked for.
+    pub plan: PlanRecord,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Ceilings measured before the cases.
+    pub calibration: Option<Calibration>,
+    /// The measured points.
+    pub cases: Vec<Case>,
+    /// Transfers between tiers; their fields come with the tiers.
+    #[serde(default)]
+    pub transfers: Vec<serde_json::Value>,
+    /// One per form that has measured cases.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ended {
+    /// Every case was measured, skipped or failed with its reason.
+    Complete,
+    /// Someone asked it to stop.
+    Cancelled,
+    /// The file has no last line: the process was killed, or the run is still going.
+    Interrupted,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PlanRecord {
+    /// The time that the whole run may take, calibration and warm-up included.
+    pub budget_seconds: f64,
+    /// Forms asked for, in order.
+    pub forms: Vec<String>,
+    /// Seed of the random state and page tables.
+    pub seed: u64,
+}
+
+/// The machine and what else it was doing. Each field is `null` where the system does not say.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Operating system, kernel version.
+    pub system: Option<String>,
+    /// `x86_64`, `aarch64`.
+    pub architecture: String,
+    /// The processor's name.
+    pub cpu: Option<String>,
+    /// Cores that the run may use.
+    pub cores: Option<u32>,
+    /// Whether each worker could be bound to its core.
+    pub pinned: Option<bool>,
+    /// The instruction set that the kernels used: `avx512`, `avx2` or `portable`.
+    pub instructions: Option<String>,
+    /// The last-level cache.
+    pub last_level_cache_bytes: Option<Bytes>,
+    /// Installed memory.
+    pub memory_bytes: Option<Bytes>,
+    /// Memory that a process can still get, the control group's limit included.
+    pub available_bytes: Option<Bytes>,
+    /// The control group's limit, where there is one.
+    pub control_group_limit_bytes: Option<Bytes>,
+    /// Load average of the last minute before the run.
+    pub load_before: Option<f64>,
+    /// Load average of the last minute after the run.
+    pub load_after: Option<f64>,
+    /// Share of the processor time that the host took from this virtual machine during the run, 0 to 1.
+    pub steal_share: Option<f64>,
+    /// Frequency governor of the first core.
+    pub governor: Option<String>,
+    /// Frequency of the first core before the run.
+    pub frequency_hertz: Option<f64>,
+    /// Whether large pages are given to mappings that ask: `always`, `madvise`, `never`.
+    pub huge_pages: Option<String>,
+}
+
+/// One measured point: a form at one context and batch, predicted first.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Case {
+    /// Its place in the run, from 0.
+    pub case: u32,
+    /// The attention form: `gqa`, `mla`.
+    pub form: String,
+    /// The catalogue version that the shape comes from.
+    pub model: String,
+    /// Tokens of each request.
+    pub context: Tokens,
+    /// Requests in the step.
+    pub batch: u64,
+    /// `cold`: no state is in a cache when a step starts; `hot` is never mixed with it.
+    pub cache: Cache,
+    /// Layers that were held and read; fewer than the model has where memory or time asked for it.
+    pub layers_measured: u64,
+    /// Layers of the model that have this form.
+    pub layers_total: u64,
+    /// Computed and stored before the measurement, for `layers_measured` layers.
+    pub predicted: Predicted,
+    /// `null` where the case was skipped, failed, or gave a wrong result.
+    pub measured: Option<Measured>,
+    /// State bytes that one step must read, from the architecture.
+    pub read_bytes: Option<Bytes>,
+    /// Floating point operations of one step, from the shape.
+    pub flops: Option<u64>,
+    /// `read_bytes` over the median time, as a share of the measured read ceiling.
+    pub bandwidth_share: Option<f64>,
+    /// The larger of bytes over the read ceiling and FLOPs over the FLOP ceiling, as a share of the median time.
+    pub bound_share: Option<f64>,
+    /// Whether the result agreed with the f64 reference; `null` where it was not checked.
+    pub correct: Option<bool>,
+    /// The largest difference from the reference over the largest reference value.
+    pub largest_relative_error: Option<f64>,
+    /// `ok`; `unsteady` when the samples vary by more than 10 %; `partial: …`, `skipped: …` or `failed: …` with the reason.
+    pub status: String,
+    /// What a reader of the figures has to know.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// The state of the caches at the start of a step.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// Nothing of the state is in a cache.
+    Cold,
+    /// The state may be in a cache from the step before.
+    Hot,
+}
+
+/// What was computed before the measurement.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Predicted {
+    /// Bytes of state by sizing.
+    pub bytes: Option<Bytes>,
+    /// Bytes that whole pages add, because the context is not a multiple of the page.
+    pub page_padding_bytes: Option<Bytes>,
+    /// The time of one step.
+    pub seconds: Option<f64>,
+    /// Where the constants come from.
+    pub grade: Grade,
+    /// Which term of the prediction is the largest.
+    pub bound: Option<Bound>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Measured {
+    /// Bytes asked of the allocator for state.
+    pub asked_bytes: Bytes,
+    /// What the system shows as resident for them; `null` where it does not say.
+    pub resident_bytes: Option<Bytes>,
+    /// How much of it is in large pages; `null` where the system does not say.
+    pub huge_page_bytes: Option<Bytes>,
+    /// The time of one step.
+    pub seconds: SampleSummary,
+    /// Every sample in the order of measuring, in seconds.
+    #[serde(default)]
+    pub samples_seconds: Vec<f64>,
+}
+
+/// Samples in short, in seconds.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SampleSummary {
+    /// The middle sample.
+    pub median: f64,
+    /// 5 % of the samples are below.
+    pub p05: f64,
+    /// 95 % of the samples are below.
+    pub p95: f64,
+    /// How many.
+    pub n: u32,
+    /// Standard deviation over mean; `null` for fewer than two samples.
+    pub cv: Option<f64>,
+}
+
+impl Case {
+    /// (predicted − measured) / measured of the time: positive where the step was faster than predicted.
+    pub fn time_error(&self) -> Option<f64> {
+        let measured = self.measured.as_ref()?.seconds.median;
+        let predicted = self.predicted.seconds?;
+        (measured > 0.0).then(|| (predicted - measured) / measured)
+    }
+
+    /// Whether the figures hold as they are.
+    pub fn is_steady(&self) -> bool {
+        self.status == "ok"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn case(index: u32, form: &str, predicted: f64, measured: Option<Measured>) -> Case {
+        Case {
+            case: index,
+            form: form.to_owned(),
+            model: "minimax-m2.7".to_owned(),
+            context: Tokens::new(4096),
+            batch: 1,
+            cache: Cache::Cold,
+            layers_measured: 4,
+            layers_total: 62,
+            predicted: Predicted {
+                bytes: Some(Bytes::new(67_108_864)),
+                page_padding_bytes: Some(Bytes::ZERO),
+                seconds: Some(predicted),
+                grade: Grade::Calibrated,
+                bound: Some(Bound::Memory),
+            },
+            measured,
+            read_bytes: Some(Bytes::new(67_108_864)),
+            flops: Some(402_653_184),
+            bandwidth_share: None,
+            bound_share: None,
+            correct: Some(true),
+            largest_relative_error: Some(1e-4),
+            status: "ok".to_owned(),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(super) fn measured(median: f64) -> Measured {
+        Measured {
+            asked_bytes: Bytes::new(67_108_864),
+            resident_bytes: None,
+            huge_page_bytes: None,
+            seconds: SampleSummary { median, p05: median, p95: median, n: 10, cv: Some(0.01) },
+            samples_seconds: vec![median; 10],
+        }
+    }
+
+    #[test]
+    fn the_contract_s_field_names_are_there() {
+        let json = serde_json::to_value(case(0, "gqa", 0.1, Some(measured(0.1)))).unwrap();
+        for pointer in [
+            "/form",
+            "/model",
+            "/context",
+            "/batch",
+            "/cache",
+            "/predicted/bytes",
+            "/predicted/seconds",
+            "/predicted/grade",
+            "/measured/asked_bytes",
+            "/measured/resident_bytes",
+            "/measured/seconds/median",
+            "/measured/seconds/p05",
+            "/measured/seconds/p95",
+            "/measured/seconds/n",
+            "/measured/seconds/cv",
+            "/read_bytes",
+            "/bandwidth_share",
+            "/correct",
+            "/status",
+        ] {
+            assert!(json.pointer(pointer).is_some(), "{pointer}");
+        }
+        assert_eq!(json["cache"], "cold");
+        assert_eq!(json["predicted"]["grade"], "calibrated");
+        assert_eq!(json["measured"]["resident_bytes"], serde_json::Value::Null);
+    }
+}

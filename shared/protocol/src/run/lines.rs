@@ -1,0 +1,213 @@
+use kvscope_sizing::prediction::Calibration;
+use serde::{Deserialize, Serialize};
+
+use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, Verdict};
+
+/// One line of a stored run: a JSON object with its kind in `line`.
+///
+/// A run's file is only ever appended to. A `case` line replaces the `prediction` of the same number, and a later
+/// `case` line an earlier one, so that a run which is killed keeps what it had.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub enum Line {
+    /// The first line.
+    Header(Box<Header>),
+    /// A case with its prediction and nothing measured; written and synced before its measurement starts.
+    Prediction(Box<Case>),
+    /// A case with what came out, or why nothing did.
+    Case(Box<Case>),
+    /// What the cases of one form say together.
+    Verdict(Box<Verdict>),
+    /// The last line: how it ended, and the machine as it was then.
+    End {
+        /// How the run ended.
+        ended: Ended,
+        /// The machine with what is only known after the run.
+        machine: Box<Machine>,
+    },
+}
+
+/// The first line of a stored run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Header {
+    /// [`Run::run`].
+    pub run: String,
+    /// [`RUN_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// [`Run::backend`].
+    pub backend: String,
+    /// [`Run::started`].
+    pub started: String,
+    /// [`Run::plan`].
+    pub plan: PlanRecord,
+    /// The machine before the run.
+    pub machine: Machine,
+    /// [`Run::calibration`].
+    pub calibration: Option<Calibration>,
+}
+
+/// A run as read from a file, with what could not be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadRun {
+    /// The readable part.
+    pub run: Run,
+    /// One per damaged line.
+    pub warnings: Vec<LineWarning>,
+}
+
+/// A line that could not be read.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct LineWarning {
+    /// Counted from 1.
+    pub line: usize,
+    /// Why, in a sentence.
+    pub what: String,
+}
+
+impl std::fmt::Display for LineWarning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+/// Folds the text of a stored run into a [`Run`].
+///
+/// A damaged line is left out and reported. Only a text without a readable header, or of a newer schema, is an error,
+/// as one warning that names the line.
+pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
+    let mut warnings = Vec::new();
+    let mut run: Option<Run> = None;
+
+    for (index, content) in text.lines().enumerate() {
+        let line = index + 1;
+        if content.trim().is_empty() {
+            continue;
+        }
+        let parsed = match serde_json::from_str::<Line>(content) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                warnings.push(LineWarning { line, what: format!("not a line of a run, left out ({error})") });
+                continue;
+            }
+        };
+        match (parsed, &mut run) {
+            (Line::Header(header), None) => run = Some(begin(*header, line)?),
+            (Line::Header(_), Some(_)) => {
+                warnings.push(LineWarning { line, what: "a second header, left out".to_owned() });
+            }
+            (_, None) => {
+                warnings.push(LineWarning { line, what: "comes before the header, left out".to_owned() });
+            }
+            (Line::Prediction(case) | Line::Case(case), Some(run)) => put_case(&mut run.cases, *case),
+            (Line::Verdict(verdict), Some(run)) => run.verdicts.push(*verdict),
+            (Line::End { ended, machine }, Some(run)) => {
+                run.ended = ended;
+                run.machine = *machine;
+            }
+        }
+    }
+
+    match run {
+        Some(run) => Ok(ReadRun { run, warnings }),
+        None => Err(LineWarning { line: 1, what: "no readable header: this is not a stored run".to_owned() }),
+    }
+}
+
+fn begin(header: Header, line: usize) -> Result<Run, LineWarning> {
+    if header.schema > RUN_SCHEMA {
+        return Err(LineWarning {
+            line,
+            what: format!(
+                "written with schema {}, this version reads up to {RUN_SCHEMA}; use a newer kvscope",
+                header.schema
+            ),
+        });
+    }
+    Ok(Run {
+        run: header.run,
+        schema: header.schema,
+        backend: header.backend,
+        started: header.started,
+        ended: Ended::Interrupted,
+        plan: header.plan,
+        machine: header.machine,
+        calibration: header.calibration,
+        cases: Vec::new(),
+        transfers: Vec::new(),
+        verdicts: Vec::new(),
+    })
+}
+
+fn put_case(cases: &mut Vec<Case>, case: Case) {
+    match cases.iter_mut().find(|known| known.case == case.case) {
+        Some(known) => *known = case,
+        None => cases.push(case),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::{case, measured};
+
+    fn header() -> Line {
+        Line::Header(Box::new(Header {
+            run: "20261129T150000Z-00ab".to_owned(),
+            schema: RUN_SCHEMA,
+            backend: "cpu".to_owned(),
+            started: "2026-11-29T15:00:00Z".to_owned(),
+            plan: PlanRecord { budget_seconds: 30.0, forms: vec!["gqa".to_owned()], seed: 1 },
+            machine: Machine::default(),
+            calibration: None,
+        }))
+    }
+
+    fn text(lines: &[Line]) -> String {
+        lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
+    }
+
+    #[test]
+    fn a_case_replaces_its_prediction_and_an_earlier_figure() {
+        let lines = [
+            header(),
+            Line::Prediction(Box::new(case(0, "gqa", 0.1, None))),
+            Line::Prediction(Box::new(case(1, "gqa", 0.2, None))),
+            Line::Case(Box::new(case(0, "gqa", 0.1, Some(measured(0.3))))),
+            Line::Case(Box::new(case(0, "gqa", 0.1, Some(measured(0.11))))),
+            Line::End { ended: Ended::Complete, machine: Box::default() },
+        ];
+        let read = read_lines(&text(&lines)).unwrap();
+        assert!(read.warnings.is_empty());
+        assert_eq!(read.run.ended, Ended::Complete);
+        assert_eq!(read.run.cases.len(), 2);
+        assert_eq!(read.run.cases[0].measured, Some(measured(0.11)));
+        assert_eq!(read.run.cases[1].measured, None);
+    }
+
+    #[test]
+    fn the_readable_part_of_a_damaged_file_is_kept_and_the_line_named() {
+        let whole = text(&[header(), Line::Case(Box::new(case(0, "gqa", 0.1, Some(measured(0.2)))))]);
+        let damaged = format!("{whole}{{\"line\":\"case\",\"case\":1,\"fo");
+        let read = read_lines(&damaged).unwrap();
+        assert_eq!(read.run.cases.len(), 1);
+        assert_eq!(read.run.ended, Ended::Interrupted);
+        assert_eq!(read.warnings.iter().map(|warning| warning.line).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_text_that_is_no_run_and_a_newer_schema_are_errors() {
+        for text in ["", "\n", "hello", "{}", "[1,2]", "{\"line\":\"end\"}"] {
+            assert!(read_lines(text).is_err(), "{text:?}");
+        }
+        let newer = text(&[header()]).replace("\"schema\":1", "\"schema\":2");
+        assert!(read_lines(&newer).unwrap_err().what.contains("schema 2"));
+    }
+
+    #[test]
+    fn a_run_goes_through_json_unchanged() {
+        let lines = [header(), Line::Case(Box::new(case(0, "mla", 0.1, Some(measured(0.1)))))];
+        let run = read_lines(&text(&lines)).unwrap().run;
+        let json = serde_json::to_string(&run).unwrap();
+        assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
+    }
+}

@@ -1,0 +1,170 @@
+use serde::{Deserialize, Serialize};
+
+use kvscope_sizing::Tokens;
+
+use super::Case;
+
+/// How well the prediction held over the cases of one form. Errors are ratios: 0.1 is 10 %.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The form.
+    pub of: String,
+    /// Cases with a measured time that holds (`ok`).
+    pub points: u32,
+    /// Cases that were measured and are not steady; they are not in the figures.
+    pub unsteady: u32,
+    /// Median of |predicted − measured| / measured; `null` without points.
+    pub median_error: Option<f64>,
+    /// The error that nine in ten cases stay within; `null` without points.
+    pub p90_error: Option<f64>,
+    /// Median of (predicted − measured) / measured: negative where steps are slower than predicted.
+    pub bias: Option<f64>,
+    /// The case with the largest error.
+    pub worst: Option<WorstPoint>,
+    /// The verdict in one sentence.
+    pub sentence: String,
+}
+
+/// The case that is farthest from its prediction.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct WorstPoint {
+    /// [`Case::model`].
+    pub model: String,
+    /// [`Case::context`].
+    pub context: Tokens,
+    /// [`Case::batch`].
+    pub batch: u64,
+    /// (predicted − measured) / measured.
+    pub error: f64,
+}
+
+/// One verdict per form, in the order in which the forms appear. Unsteady cases are counted, never averaged in.
+pub fn verdicts(cases: &[Case]) -> Vec<Verdict> {
+    let mut forms: Vec<&str> = Vec::new();
+    for case in cases {
+        if !forms.contains(&case.form.as_str()) {
+            forms.push(&case.form);
+        }
+    }
+    forms.into_iter().map(|form| verdict_of(form, cases)).collect()
+}
+
+fn verdict_of(form: &str, cases: &[Case]) -> Verdict {
+    let measured = || cases.iter().filter(|case| case.form == form && case.measured.is_some());
+    let steady: Vec<(&Case, f64)> = measured()
+        .filter(|case| case.is_steady())
+        .filter_map(|case| case.time_error().map(|error| (case, error)))
+        .collect();
+    let unsteady = measured().filter(|case| !case.is_steady()).count();
+    let signed: Vec<f64> = steady.iter().map(|(_, error)| *error).collect();
+    let absolute: Vec<f64> = signed.iter().map(|error| error.abs()).collect();
+    let worst = steady.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).map(|(case, error)| {
+        WorstPoint { model: case.model.clone(), context: case.context, batch: case.batch, error: *error }
+    });
+
+    let mut verdict = Verdict {
+        of: form.to_owned(),
+        points: count(steady.len()),
+        unsteady: count(unsteady),
+        median_error: quantile(&absolute, 0.5),
+        p90_error: quantile(&absolute, 0.9),
+        bias: quantile(&signed, 0.5),
+        worst,
+        sentence: String::new(),
+    };
+    verdict.sentence = sentence(&verdict);
+    verdict
+}
+
+fn sentence(verdict: &Verdict) -> String {
+    let form = verdict.of.to_uppercase();
+    let (Some(median), Some(bias), Some(worst)) = (verdict.median_error, verdict.bias, &verdict.worst) else {
+        return match verdict.unsteady {
+            0 => format!("{form}: nothing was measured."),
+            1 => {
+                format!("{form}: the one measured point is unsteady, so the prediction could not be judged.")
+            }
+            n => format!(
+                "{form}: all {n} measured points are unsteady, so the prediction could not be judged."
+            ),
+        };
+    };
+    let points =
+        if verdict.points == 1 { "1 point".to_owned() } else { format!("{} points", verdict.points) };
+    let side = if bias.abs() < 0.02 {
+        "with no clear bias".to_owned()
+    } else {
+        format!("steps are typically {} than predicted", if bias < 0.0 { "slower" } else { "faster" })
+    };
+    let left_out = match verdict.unsteady {
+        0 => String::new(),
+        n => format!("; {n} unsteady left out"),
+    };
+    format!(
+        "{form}: over {points} the predicted time is {:.0} % off in the median, {side}; the worst is {:+.0} % at {} tokens{left_out}.",
+        median * 100.0,
+        worst.error * 100.0,
+        worst.context.short(),
+    )
+}
+
+/// The `share` quantile with linear interpolation between samples; `None` without samples.
+pub(super) fn quantile(samples: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let place = share.clamp(0.0, 1.0) * last as f64;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the last index"
+    )]
+    let below = (place.floor() as usize).min(last);
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::{case, measured};
+
+    #[test]
+    fn errors_bias_and_worst_by_hand() {
+        // predicted 1.0 against 1.25, 1.0, 0.8 and 2.0 measured: −0.2, 0, +0.25, −0.5.
+        let mut cases: Vec<Case> = [1.25, 1.0, 0.8, 2.0]
+            .into_iter()
+            .zip(0..)
+            .map(|(seconds, index)| case(index, "gqa", 1.0, Some(measured(seconds))))
+            .collect();
+        cases[3].context = Tokens::new(65_536);
+        let mut noisy = case(4, "gqa", 1.0, Some(measured(9.0)));
+        noisy.status = "unsteady: 30 % spread".to_owned();
+        cases.push(noisy);
+
+        let verdict = &verdicts(&cases)[0];
+        assert_eq!((verdict.points, verdict.unsteady), (4, 1));
+        // Absolute errors sorted: 0, 0.2, 0.25, 0.5: median 0.225; p90 at 2.7: 0.25 + 0.7 × 0.25.
+        assert!((verdict.median_error.unwrap() - 0.225).abs() < 1e-12);
+        assert!((verdict.p90_error.unwrap() - 0.425).abs() < 1e-12);
+        assert!((verdict.bias.unwrap() + 0.1).abs() < 1e-12);
+        assert_eq!(verdict.worst.as_ref().unwrap().context, Tokens::new(65_536));
+        assert_eq!(
+            verdict.sentence,
+            "GQA: over 4 points the predicted time is 23 % off in the median, steps are typically slower than predicted; \
+             the worst is -50 % at 64Ki tokens; 1 unsteady left out."
+        );
+    }
+
+    #[test]
+    fn nothing_measured_gives_null_and_says_so() {
+        let verdict = &verdicts(&[case(0, "mla", 1.0, None)])[0];
+        assert_eq!((verdict.median_error, verdict.p90_error, verdict.bias), (None, None, None));
+        assert_eq!(verdict.sentence, "MLA: nothing was measured.");
+        assert!(verdicts(&[]).is_empty());
+    }
+}
