@@ -1,0 +1,146 @@
+//! Traps of real configs: where a field stands, what an absent one means, which of two wins.
+//!
+//! Each row is a public report or a rule of an engine's config reader; the right value is derived by hand.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::{Settings, StateModel, Tokens, read_config};
+use serde_json::{Value, json};
+
+/// Slope beyond every window, in bytes a token, and the text of all warnings.
+fn slope(config: &Value) -> (u64, String) {
+    let architecture = read_config(&config.to_string()).unwrap_or_else(|error| panic!("{config}: {error}"));
+    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+    let warnings: Vec<String> = architecture.warnings().iter().map(ToString::to_string).collect();
+    (state.slope(None).unwrap().whole().unwrap(), warnings.join("\n"))
+}
+
+/// Qwen3-0.6B: `head_dim` 128 is explicit where hidden / heads gives 64 (LMCache issue 688, unsloth pull request 4757).
+#[test]
+fn an_explicit_head_dim_wins() {
+    let config = json!({"model_type": "qwen3", "num_hidden_layers": 28, "hidden_size": 1024, "num_attention_heads": 16,
+                        "num_key_value_heads": 8, "head_dim": 128, "sliding_window": null, "use_sliding_window": false,
+                        "max_window_layers": 28});
+    assert_eq!(slope(&config).0, 28 * 2 * 8 * 128 * 2);
+}
+
+#[test]
+fn null_and_zero_mean_missing() {
+    for head_dim in [Value::Null, json!(0)] {
+        let config = json!({"num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2,
+                            "head_dim": head_dim});
+        assert_eq!(slope(&config).0, 2 * 2 * 2 * 64 * 2);
+    }
+}
+
+#[test]
+fn absent_kv_heads_are_query_heads_and_say_so() {
+    let (bytes, warnings) =
+        slope(&json!({"num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8}));
+    assert_eq!(bytes, 2 * 2 * 8 * 64 * 2);
+    assert!(warnings.contains("num_key_value_heads"), "{warnings}");
+}
+
+#[test]
+fn a_head_width_that_does_not_divide_says_so() {
+    let (_, warnings) = slope(
+        &json!({"num_hidden_layers": 1, "hidden_size": 1000, "num_attention_heads": 6, "num_key_value_heads": 6}),
+    );
+    assert!(warnings.contains("head_dim"), "{warnings}");
+}
+
+/// Falcon: one shared head unless the new decoder is used.
+#[test]
+fn falcon_shares_one_head() {
+    let old = json!({"model_type": "falcon", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "multi_query": true});
+    assert_eq!(slope(&old).0, 2 * 2 * 64 * 2);
+    let new = json!({"model_type": "falcon", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "multi_query": true,
+                     "new_decoder_architecture": true, "num_kv_heads": 4});
+    assert_eq!(slope(&new).0, 2 * 2 * 4 * 64 * 2);
+}
+
+/// ChatGLM's group count and DBRX's nested field.
+#[test]
+fn other_names_of_kv_heads() {
+    let glm = json!({"num_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "multi_query_attention": true,
+                     "multi_query_group_num": 2, "kv_channels": 64});
+    assert_eq!(slope(&glm).0, 2 * 2 * 2 * 64 * 2);
+    let dbrx = json!({"n_layers": 2, "d_model": 512, "n_heads": 8, "attn_config": {"kv_n_heads": 2}});
+    assert_eq!(slope(&dbrx).0, 2 * 2 * 2 * 64 * 2);
+}
+
+/// Qwen2 ships a window that is switched off; switched on, it holds for the layers from `max_window_layers` on only.
+#[test]
+fn a_window_that_is_switched_off_is_no_window() {
+    let mut config = json!({"model_type": "qwen2", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8,
+                            "num_key_value_heads": 8, "sliding_window": 128, "max_window_layers": 3});
+    assert_eq!(slope(&config).0, 4 * 2 * 512 * 2);
+    config["use_sliding_window"] = json!(true);
+    assert_eq!(slope(&config).0, 3 * 2 * 512 * 2);
+}
+
+#[test]
+fn windows_of_null_zero_and_below_mean_none() {
+    for window in [Value::Null, json!(0), json!(-1)] {
+        let config = json!({"model_type": "mistral", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8,
+                            "num_key_value_heads": 8, "sliding_window": window});
+        assert_eq!(slope(&config).0, 2 * 2 * 512 * 2, "{config}");
+    }
+}
+
+/// MiMo-V2 carries an `attention_chunk_size` that nothing uses.
+#[test]
+fn a_chunk_size_without_chunked_layers_is_unused() {
+    let config = json!({"num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+                        "attention_chunk_size": 128});
+    assert_eq!(slope(&config).0, 2 * 2 * 512 * 2);
+}
+
+/// OpenELM gives each layer its own head count.
+#[test]
+fn heads_may_differ_by_layer() {
+    let config = json!({"model_type": "openelm", "num_transformer_layers": 3, "model_dim": 1536, "head_dim": 64,
+                        "num_kv_heads": [3, 4, 5], "num_query_heads": [12, 16, 20]});
+    assert_eq!(slope(&config).0, (3 + 4 + 5) * 2 * 64 * 2);
+}
+
+/// Gemma 4 E2B: the last 20 of 35 layers use an earlier layer's cache; 3 of the 7 full layers own one.
+#[test]
+fn shared_layers_keep_nothing() {
+    let kinds: Vec<&str> =
+        (0..35).map(|i| if (i + 1) % 5 == 0 { "full_attention" } else { "sliding_attention" }).collect();
+    let config = json!({"model_type": "gemma4", "text_config": {"model_type": "gemma4_text", "num_hidden_layers": 35,
+        "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512,
+        "num_global_key_value_heads": null, "sliding_window": 512, "num_kv_shared_layers": 20, "layer_types": kinds}});
+    assert_eq!(slope(&config).0, 3 * 2 * 512 * 2);
+}
+
+/// A quantised checkpoint says nothing about the K/V cache.
+#[test]
+fn weight_quantisation_does_not_change_the_cache() {
+    let config = json!({"num_hidden_layers": 1, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+                        "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"}});
+    assert_eq!(slope(&config).0, 2 * 512 * 2);
+}
+
+/// Draft layers are listed behind the others and left out, with a word about it.
+#[test]
+fn draft_layers_are_left_out() {
+    let mut kinds = vec!["full_attention"; 4];
+    kinds.push("full_attention");
+    let config = json!({"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+                        "num_nextn_predict_layers": 1, "layer_types": kinds});
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, 4 * 2 * 512 * 2);
+    assert!(warnings.contains("draft"), "{warnings}");
+}
+
+#[test]
+fn a_context_beyond_the_models_length_says_so() {
+    let config = json!({"num_hidden_layers": 1, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+                        "max_position_embeddings": 8192});
+    let state = StateModel::new(&read_config(&config.to_string()).unwrap(), &Settings::default()).unwrap();
+    let size = |n| state.size("own", Some(Tokens::new(n)), 1, &Settings::default()).unwrap().warnings;
+    assert!(size(8192).is_empty());
+    assert!(size(8193)[0].to_string().contains("8Ki"));
+}
