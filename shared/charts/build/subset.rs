@@ -47,7 +47,7 @@ fn character_map(mapping: &[(u16, u16)]) -> Vec<u8> {
             Some((first, last, first_glyph))
                 if *last + 1 == code && *first_glyph + (code - *first) == glyph =>
             {
-                *last = code
+                *last = code;
             }
             _ => segments.push((code, code, glyph)),
         }
@@ -66,13 +66,14 @@ fn character_map(mapping: &[(u16, u16)]) -> Vec<u8> {
     for value in [4, length, 0, 2 * count, 2 * range, selector, 2 * (count - range)] {
         put(value);
     }
-    segments.iter().for_each(|segment| put(segment.1));
-    put(0);
-    segments.iter().for_each(|segment| put(segment.0));
-    segments
-        .iter()
-        .for_each(|segment| put(if segment.0 == 0xffff { 1 } else { segment.2.wrapping_sub(segment.0) }));
-    segments.iter().for_each(|_| put(0));
+    let lasts = segments.iter().map(|segment| segment.1);
+    let firsts = segments.iter().map(|segment| segment.0);
+    let deltas =
+        segments.iter().map(|&(first, _, glyph)| if first == 0xffff { 1 } else { glyph.wrapping_sub(first) });
+    let no_offsets = segments.iter().map(|_| 0);
+    for value in lasts.chain([0]).chain(firsts).chain(deltas).chain(no_offsets) {
+        put(value);
+    }
     table
 }
 

@@ -50,7 +50,13 @@ pub(crate) fn two_figures(ratio: f64) -> String {
     if ratio >= 9.95 {
         return kvscope_sizing::group_digits(nearest_u64(ratio));
     }
-    let decimals = usize::from(ratio < 0.995) + 1;
+    if ratio >= 0.995 || ratio <= 0.0 {
+        return format!("{ratio:.1}");
+    }
+    // Rounded first, so that 0.0996 reads 0.10 and not 0.100.
+    let exponent =
+        format!("{ratio:.1e}").rsplit_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+    let decimals = exponent.map_or(2, |exponent| 1 + usize::try_from(-exponent).unwrap_or(0));
     format!("{ratio:.decimals$}")
 }
 
@@ -158,6 +164,10 @@ mod tests {
         assert_eq!(times(7.78), "7.8×");
         assert_eq!(times(48.3), "48×");
         assert_eq!(times(0.982), "0.98×");
+        assert_eq!(times(0.020_73), "0.021×");
+        assert_eq!(times(0.0996), "0.10×");
+        assert_eq!(times(1.0), "1.0×");
+        assert_eq!(times(0.0), "0.0×");
         assert_eq!(times(1234.4), "1,234×");
     }
 }

@@ -127,7 +127,7 @@ impl SeriesColour {
             return base;
         }
         let (darkest, lightest) = lightness;
-        let step = (0.11_f64).min((lightest - darkest) / steps);
+        let step = (0.14_f64).min((lightest - darkest) / steps);
         let first = (base.lightness - step * steps / 2.0).clamp(darkest, lightest - step * steps);
         Oklch { lightness: first + step * f64::from(self.version.min(self.versions - 1)), ..base }
     }

@@ -75,6 +75,8 @@ impl Scale {
         let at_most = at_most.max(2);
         let logarithmic = match (self.kind, rounding) {
             (ScaleKind::Linear, _) => Vec::new(),
+            // Within a factor of four, even steps read better than 1-2-5.
+            _ if self.domain.1 < 4.0 * self.domain.0 => Vec::new(),
             (_, Rounding::Binary) => self.power_ticks(2.0, &[1, 2, 3, 5, 10, 20], at_most),
             (_, Rounding::Decimal) => self.decimal_log_ticks(at_most),
         };

@@ -25,7 +25,7 @@ pub struct GrowthInput<'a> {
     pub series: &'a [Series],
     /// First and last context shown.
     pub domain: (Tokens, Tokens),
-    /// The y axis.
+    /// The axes.
     pub scale: GrowthScale,
     /// Units of the y axis and the values.
     pub units: UnitSystem,
@@ -72,15 +72,15 @@ pub struct Limit {
     pub label: String,
 }
 
-/// The y axis of a growth figure.
+/// The axes of a growth figure.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum GrowthScale {
-    /// Bytes, equal factors at equal distances.
+    /// Bytes over tokens, equal factors at equal distances on both axes.
     #[default]
     Log,
-    /// Bytes from zero.
+    /// Bytes from zero over tokens, equal differences at equal distances on both axes: what grows evenly is straight.
     Linear,
-    /// Times the first series at the same context.
+    /// Times the first series at the same context, equal factors at equal distances.
     TimesFirst,
 }
 
@@ -148,6 +148,10 @@ impl Growth {
             (_, UnitSystem::Decimal) => (Quantity::Bytes(UnitSystem::Decimal), "8.88 MB"),
             (_, UnitSystem::Binary) => (Quantity::Bytes(UnitSystem::Binary), "8.88 MiB"),
         };
+        let (scale, context_scale) = match input.scale {
+            GrowthScale::Linear => (ScaleKind::Linear, ScaleKind::Linear),
+            GrowthScale::Log | GrowthScale::TimesFirst => (ScaleKind::Log10, ScaleKind::Log2),
+        };
         let curves = Curves::layout(Spec {
             contexts: input.contexts,
             domain: input.domain,
@@ -156,7 +160,8 @@ impl Growth {
             limits: limits
                 .map(|limit| Rule { value: limit.bytes.get() as f64, label: limit.label.clone() })
                 .collect(),
-            scale: if input.scale == GrowthScale::Linear { ScaleKind::Linear } else { ScaleKind::Log10 },
+            scale,
+            context_scale,
             quantity,
             widest_value,
             size: input.size,

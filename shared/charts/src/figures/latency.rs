@@ -96,6 +96,7 @@ impl Latency {
             rings: rings.collect(),
             limits: Vec::new(),
             scale: ScaleKind::Log10,
+            context_scale: ScaleKind::Log2,
             quantity: Quantity::Seconds,
             widest_value: "88.8 ms",
             size: input.size,

@@ -17,7 +17,7 @@ const LEAST_BAR: f64 = 5.0;
 /// Least height of one part of a stacked bar.
 const LEAST_PART: f64 = 2.5;
 /// Widest distance from bar to bar.
-const WIDEST_PITCH: f64 = 9.0;
+const WIDEST_PITCH: f64 = 14.0;
 
 /// One strip a model: a bar a layer in model order, its colour what the layer keeps, its height how much at the cursor.
 #[derive(Clone, Debug)]

@@ -76,8 +76,9 @@ impl Provenance {
     }
 }
 
-/// Contexts to compute a figure at: about `count` from one end of `domain` to the other in equal factors, the powers of two
-/// among them, and those of `also` (cursor, kinks, measured points) that lie inside. Strictly rising.
+/// Contexts to compute a figure at: about `count` from one end of `domain` to the other in equal factors and a third as many
+/// in equal steps (so that log and linear axes are both well covered), the powers of two among them, and those of `also`
+/// (cursor, kinks, measured points) that lie inside. Strictly rising.
 pub fn sample_contexts(domain: (Tokens, Tokens), count: usize, also: &[Tokens]) -> Vec<Tokens> {
     let (low, high) = (domain.0.get().max(1), domain.1.get());
     if high <= low {
@@ -89,10 +90,14 @@ pub fn sample_contexts(domain: (Tokens, Tokens), count: usize, also: &[Tokens]) 
         let share = step as f64 / steps as f64;
         crate::label::nearest_u64(low as f64 * (octaves * share).exp2()).clamp(low, high)
     });
+    let linear_steps = (steps as u64 / 3).max(1);
+    let linear = (0..=linear_steps).map(|step| {
+        low + u64::try_from(u128::from(high - low) * u128::from(step) / u128::from(linear_steps)).unwrap_or(0)
+    });
     let powers = (0..63).map(|exponent| 1_u64 << exponent);
     let also = also.iter().map(|tokens| tokens.get());
     let mut contexts: Vec<u64> =
-        even.chain(powers).chain(also).filter(|tokens| (low..=high).contains(tokens)).collect();
+        even.chain(linear).chain(powers).chain(also).filter(|tokens| (low..=high).contains(tokens)).collect();
     contexts.sort_unstable();
     contexts.dedup();
     contexts.into_iter().map(Tokens::new).collect()

@@ -151,21 +151,20 @@ fn names(input: &ResidualsInput, plot: Rect) -> Group {
     if room < 60.0 {
         return group;
     }
-    let mut baseline = plot.top + 12.0;
+    let mut baseline = plot.top + 10.0;
     for series in input.series {
         if baseline > input.size.height {
             break;
         }
-        let note_width = text::width(&series.note, size::LABEL, Weight::Regular);
-        let name =
-            text::fitted(&series.name, size::LABEL, Weight::Bold, (room - note_width - 12.0).max(40.0));
         let ink = Ink::Series(series.colour);
+        let name = text::fitted(&series.name, size::LABEL, Weight::Bold, room);
         group.push(Text::new(Point::new(left, baseline), name, size::LABEL, ink).bold());
         if !series.note.is_empty() {
-            let place = Point::new(input.size.width, baseline);
-            group.push(Text::new(place, &series.note, size::LABEL, Ink::Text).anchored(Anchor::End));
+            let note = text::fitted(&series.note, size::NOTE, Weight::Regular, room);
+            group.push(Text::new(Point::new(left, baseline + 15.0), note, size::NOTE, Ink::Muted));
+            baseline += 15.0;
         }
-        baseline += 17.0;
+        baseline += 20.0;
     }
     group
 }

@@ -1,8 +1,14 @@
 //! What growth and latency share: curves over context with direct labels, measured rings, limits and a cursor.
 
+mod axes;
+mod limits;
+mod names;
+
+pub(super) use axes::context_axis;
+
+use axes::y_domain;
 use kvscope_sizing::Tokens;
 
-use super::spread::spread;
 use super::{FigureError, Provenance};
 use crate::label::{self, Quantity, tick_labels};
 use crate::palette::SeriesColour;
@@ -17,6 +23,8 @@ const LEAST: Size = Size::new(240.0, 140.0);
 /// Height under the plot for tick labels and the cursor's context.
 pub(super) const AXIS_HEIGHT: f64 = 44.0;
 const TOP: f64 = 10.0;
+/// Space right of a plot without names: half of the last tick's label.
+const RIGHT: f64 = 14.0;
 /// Gap between the plot and the names, where leader lines run.
 const LEADER: f64 = 20.0;
 /// Distance between labels' baselines, and the least distance before labels are dropped.
@@ -33,6 +41,7 @@ pub(super) struct Spec<'a> {
     pub(super) rings: Vec<Ring>,
     pub(super) limits: Vec<Rule>,
     pub(super) scale: ScaleKind,
+    pub(super) context_scale: ScaleKind,
     pub(super) quantity: Quantity,
     /// The widest value that may stand beside a name.
     pub(super) widest_value: &'static str,
@@ -118,7 +127,8 @@ impl Curves {
         let form = Form::of(&spec, left);
         let plot = form.plot;
         let domain = (spec.domain.0.get() as f64, spec.domain.1.get() as f64);
-        let x = Scale::new(ScaleKind::Log2, domain, (plot.left, plot.right)).expect("the domain is checked");
+        let x =
+            Scale::new(spec.context_scale, domain, (plot.left, plot.right)).expect("the domain is checked");
         let y = y_at((plot.bottom, plot.top));
         let line_width = match spec.curves.len() {
             0..=8 => 2.0,
@@ -136,10 +146,10 @@ impl Curves {
             value_places: Vec::new(),
             line_width,
         };
-        let axes = axes(plot, &x, &y, &y_ticks, &y_labels);
+        let axes = axes::axes(plot, &x, &y, &y_ticks, &y_labels);
         figure.scene.nodes.push(axes.into());
         let paths: Vec<Vec<Point>> = (0..figure.lines.len()).map(|index| figure.path(index)).collect();
-        figure.rules(&spec.limits, &paths);
+        figure.rules(&spec.limits, &paths, form.wide);
         // Later models under earlier ones: the first is what the reader asked for first.
         for (index, path) in paths.iter().enumerate().rev() {
             let curve = &figure.lines[index];
@@ -155,6 +165,7 @@ impl Curves {
             figure.labels_beside(&form, &paths);
         } else {
             figure.labels_below(&form, &paths);
+            figure.limits_below(&spec.limits);
         }
         Ok(figure)
     }
@@ -297,121 +308,6 @@ impl Curves {
         }
         self.scene.nodes.push(group.into());
     }
-
-    fn rules(&mut self, limits: &[Rule], paths: &[Vec<Point>]) {
-        for (index, limit) in limits.iter().enumerate() {
-            let Some(y) = self.place(limit.value).filter(|y| self.plot.top <= *y && *y <= self.plot.bottom)
-            else {
-                continue;
-            };
-            let mut group = Group::new(format!("limit-{index}"), Role::Limit);
-            group.label.clone_from(&limit.label);
-            let (from, to) = (Point::new(self.plot.left, y), Point::new(self.plot.right, y));
-            group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Accent) });
-            let room = self.plot.width() - 12.0;
-            let words = text::fitted(&limit.label, size::NOTE, Weight::Regular, room);
-            let label = Text::new(Point::new(0.0, 0.0), words, size::NOTE, Ink::Accent);
-            group.push(Text { at: self.clearest_place(&label, y, paths), ..label });
-            self.scene.nodes.push(group.into());
-        }
-    }
-
-    /// Where along the rule at `y` a label crosses the fewest curves.
-    fn clearest_place(&self, label: &Text, y: f64, paths: &[Vec<Point>]) -> Point {
-        let width = label.width();
-        let last = (self.plot.right - 6.0 - width).max(self.plot.left + 6.0);
-        let first = self.plot.left + 6.0;
-        let places = (0..=12).flat_map(|step| {
-            let x = first + (last - first) * f64::from(step) / 12.0;
-            [Point::new(x, y - 5.0), Point::new(x, y + 14.0)]
-        });
-        let crossed = |at: &Point| {
-            let bounds = Text { at: *at, ..label.clone() }.bounds();
-            let hits = |path: &&Vec<Point>| path.iter().any(|point| bounds.contains(*point));
-            let outside = bounds.top < self.plot.top || bounds.bottom > self.plot.bottom;
-            paths.iter().filter(hits).count() + usize::from(outside) * paths.len().max(1)
-        };
-        places.min_by_key(crossed).expect("there are places")
-    }
-
-    fn labels_beside(&mut self, form: &Form, paths: &[Vec<Point>]) {
-        let (top, bottom) = (self.plot.top + 4.0, self.plot.bottom + 4.0);
-        let drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
-        let capacity = whole((bottom - top) / LEAST_PITCH) + 1;
-        let kept: Vec<usize> =
-            if drawn.len() > capacity { drawn[..capacity - 1].to_vec() } else { drawn.clone() };
-        let count = kept.len() + usize::from(kept.len() < drawn.len());
-        let pitch = ((bottom - top) / (count.max(2) - 1) as f64).min(PITCH);
-        let font_size = if pitch < 15.0 { size::NOTE } else { size::LABEL };
-        let half_cap = text::cap_height(font_size) / 2.0;
-        let mut wanted: Vec<f64> =
-            kept.iter().map(|index| paths[*index][paths[*index].len() - 1].y + half_cap).collect();
-        if count > kept.len() {
-            wanted.push(bottom);
-        }
-        let places = spread(&wanted, pitch, top, bottom);
-        let names_left = self.plot.right + LEADER;
-        let values_right = names_left + form.name_width + 12.0 + form.value_width;
-        self.value_places = vec![None; self.lines.len()];
-        let mut group = Group::new("names", Role::Labels);
-        for (&index, &baseline) in kept.iter().zip(&places) {
-            let curve = &self.lines[index];
-            let end = paths[index][paths[index].len() - 1];
-            let ink = Ink::Series(curve.colour);
-            let middle = baseline - half_cap;
-            if (middle - end.y).abs() > 1.0 || end.x < self.plot.right - 1.0 {
-                let points = vec![
-                    Point::new(end.x + 1.0, end.y),
-                    Point::new((self.plot.right + 4.0).max(end.x + 1.0), end.y),
-                    Point::new(names_left - 6.0, middle),
-                    Point::new(names_left - 3.0, middle),
-                ];
-                group.push(Node::Polyline { points, stroke: Stroke::solid(ink, 0.75) });
-            }
-            let name = text::fitted(&curve.name, font_size, Weight::Bold, form.name_width);
-            group.push(Text::new(Point::new(names_left, baseline), name, font_size, ink).bold());
-            self.value_places[index] = Some((Point::new(values_right, baseline), font_size));
-        }
-        if count > kept.len() {
-            let more = format!("and {} more", drawn.len() - kept.len());
-            let place = Point::new(names_left, places[kept.len()]);
-            group.push(Text::new(place, more, font_size, Ink::Muted));
-        }
-        self.scene.nodes.push(group.into());
-    }
-
-    /// A list under the axis: a sample of the line, the name, the value; the highest curve first.
-    fn labels_below(&mut self, form: &Form, paths: &[Vec<Point>]) {
-        let mut drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
-        let end = |index: &usize| paths[*index][paths[*index].len() - 1].y;
-        drawn.sort_by(|a, b| end(a).total_cmp(&end(b)));
-        let width = self.scene.size.width;
-        let columns = if width >= 460.0 && drawn.len() > 3 { 2 } else { 1 };
-        let rows = drawn.len().div_ceil(columns);
-        let gap = 20.0;
-        let column_width = (width - gap * (columns - 1) as f64) / columns as f64;
-        let top = self.plot.bottom + AXIS_HEIGHT + 4.0;
-        self.value_places = vec![None; self.lines.len()];
-        let mut group = Group::new("names", Role::Labels);
-        for (place, index) in drawn.into_iter().enumerate() {
-            let left = (place / rows) as f64 * (column_width + gap);
-            let baseline = top + ((place % rows) as f64 + 1.0) * ROW - 6.0;
-            let curve = &self.lines[index];
-            let middle = baseline - text::cap_height(size::LABEL) / 2.0;
-            group.push(Node::Line {
-                from: Point::new(left, middle),
-                to: Point::new(left + 18.0, middle),
-                stroke: self.stroke(index, 0.0),
-            });
-            let room = column_width - 26.0 - form.value_width - 8.0;
-            let name = text::fitted(&curve.name, size::LABEL, Weight::Bold, room);
-            let at = Point::new(left + 26.0, baseline);
-            group.push(Text::new(at, name, size::LABEL, Ink::Series(curve.colour)).bold());
-            self.value_places[index] = Some((Point::new(left + column_width, baseline), size::LABEL));
-        }
-        self.scene.size.height = top + rows as f64 * ROW;
-        self.scene.nodes.push(group.into());
-    }
 }
 
 impl Form {
@@ -423,40 +319,10 @@ impl Form {
         let bottom = spec.size.height - AXIS_HEIGHT;
         let right = match (wide, spec.curves.is_empty()) {
             (true, false) => spec.size.width - LEADER - name_width - 12.0 - value_width,
-            // Half of the last tick's label.
-            _ => spec.size.width - 14.0,
+            _ => spec.size.width - RIGHT,
         };
         Self { plot: Rect::new(left, TOP, right, bottom), wide, name_width, value_width }
     }
-}
-
-/// Grid, ticks and their labels.
-fn axes(plot: Rect, x: &Scale, y: &Scale, y_ticks: &[f64], y_labels: &[String]) -> Group {
-    let mut group = Group::new("axes", Role::Axes);
-    for (tick, label) in y_ticks.iter().zip(y_labels) {
-        let at = y.project(*tick);
-        let (from, to) = (Point::new(plot.left, at), Point::new(plot.right, at));
-        group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Grid) });
-        let place = Point::new(plot.left - 8.0, at + text::cap_height(size::NOTE) / 2.0);
-        group.push(Text::new(place, label, size::NOTE, Ink::Muted).anchored(Anchor::End));
-    }
-    group.nodes.extend(context_axis(plot, x));
-    group
-}
-
-/// Vertical hairlines at round contexts, labelled under the plot.
-pub(super) fn context_axis(plot: Rect, x: &Scale) -> Vec<Node> {
-    let mut nodes = Vec::new();
-    let ticks = x.ticks(whole(plot.width() / 46.0), Rounding::Binary);
-    let labels = tick_labels(&ticks, Quantity::Tokens);
-    for (tick, label) in ticks.iter().zip(labels) {
-        let at = x.project(*tick);
-        let (from, to) = (Point::new(at, plot.top), Point::new(at, plot.bottom));
-        nodes.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Grid) });
-        let place = Point::new(at, plot.bottom + 19.0);
-        nodes.push(Text::new(place, label, size::NOTE, Ink::Muted).anchored(Anchor::Middle).into());
-    }
-    nodes
 }
 
 fn check(spec: &Spec) -> Result<(), FigureError> {
@@ -492,37 +358,6 @@ pub(super) fn check_room(offered: Size, least: Size) -> Result<(), FigureError> 
         least_width: pixels(least.width),
         least_height: pixels(least.height),
     })
-}
-
-/// The values that curves, rings and limits reach, with room above and below.
-fn y_domain(spec: &Spec) -> (f64, f64) {
-    let (low, high) = (spec.domain.0, spec.domain.1);
-    let mut least = f64::INFINITY;
-    let mut most = f64::NEG_INFINITY;
-    let mut reach = |value: f64| {
-        if value.is_finite() && value > 0.0 {
-            least = least.min(value);
-            most = most.max(value);
-        }
-    };
-    for curve in &spec.curves {
-        let shown =
-            spec.contexts.iter().zip(&curve.values).filter(|(context, _)| (low..=high).contains(context));
-        shown.for_each(|(_, value)| reach(*value));
-    }
-    for ring in spec.rings.iter().filter(|ring| (low..=high).contains(&ring.context)) {
-        [ring.value, ring.low, ring.high].into_iter().for_each(&mut reach);
-    }
-    spec.limits.iter().for_each(|limit| reach(limit.value));
-    if least > most {
-        (least, most) = (1.0, 10.0);
-    }
-    if spec.scale == ScaleKind::Linear {
-        return (0.0, most * 1.05);
-    }
-    // A flat curve gets a factor of two on either side, others a twentieth of their span.
-    let margin = ((most / least).ln() * 0.05).max(if most / least < 1.5 { 2.0_f64.ln() } else { 0.0 }).exp();
-    (least / margin, most * margin)
 }
 
 /// `text` with anything but letters, digits, `-` and `.` as `-`.

@@ -1,0 +1,87 @@
+//! Names and the places of values: beside the line ends, or in a list under narrow figures.
+
+use super::{AXIS_HEIGHT, Curves, Form, LEADER, LEAST_PITCH, PITCH, ROW, whole};
+use crate::figures::spread::spread;
+use crate::scene::{Group, Ink, Node, Point, Role, Stroke, Text, Weight};
+use crate::text::{self, size};
+
+impl Curves {
+    pub(super) fn labels_beside(&mut self, form: &Form, paths: &[Vec<Point>]) {
+        let (top, bottom) = (self.plot.top + 4.0, self.plot.bottom + 4.0);
+        let drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
+        let capacity = whole((bottom - top) / LEAST_PITCH) + 1;
+        let kept: Vec<usize> =
+            if drawn.len() > capacity { drawn[..capacity - 1].to_vec() } else { drawn.clone() };
+        let count = kept.len() + usize::from(kept.len() < drawn.len());
+        let pitch = ((bottom - top) / (count.max(2) - 1) as f64).min(PITCH);
+        let font_size = if pitch < 15.0 { size::NOTE } else { size::LABEL };
+        let half_cap = text::cap_height(font_size) / 2.0;
+        let mut wanted: Vec<f64> =
+            kept.iter().map(|index| paths[*index][paths[*index].len() - 1].y + half_cap).collect();
+        if count > kept.len() {
+            wanted.push(bottom);
+        }
+        let places = spread(&wanted, pitch, top, bottom);
+        let names_left = self.plot.right + LEADER;
+        let values_right = names_left + form.name_width + 12.0 + form.value_width;
+        self.value_places = vec![None; self.lines.len()];
+        let mut group = Group::new("names", Role::Labels);
+        for (&index, &baseline) in kept.iter().zip(&places) {
+            let curve = &self.lines[index];
+            let end = paths[index][paths[index].len() - 1];
+            let ink = Ink::Series(curve.colour);
+            let middle = baseline - half_cap;
+            if (middle - end.y).abs() > 1.0 || end.x < self.plot.right - 1.0 {
+                let points = vec![
+                    Point::new(end.x + 1.0, end.y),
+                    Point::new((self.plot.right + 4.0).max(end.x + 1.0), end.y),
+                    Point::new(names_left - 6.0, middle),
+                    Point::new(names_left - 3.0, middle),
+                ];
+                group.push(Node::Polyline { points, stroke: Stroke::solid(ink, 0.75) });
+            }
+            let name = text::fitted(&curve.name, font_size, Weight::Bold, form.name_width);
+            group.push(Text::new(Point::new(names_left, baseline), name, font_size, ink).bold());
+            self.value_places[index] = Some((Point::new(values_right, baseline), font_size));
+        }
+        if count > kept.len() {
+            let more = format!("and {} more", drawn.len() - kept.len());
+            let place = Point::new(names_left, places[kept.len()]);
+            group.push(Text::new(place, more, font_size, Ink::Muted));
+        }
+        self.scene.nodes.push(group.into());
+    }
+
+    /// A list under the axis: a sample of the line, the name, the value; the highest curve first.
+    pub(super) fn labels_below(&mut self, form: &Form, paths: &[Vec<Point>]) {
+        let mut drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
+        let end = |index: &usize| paths[*index][paths[*index].len() - 1].y;
+        drawn.sort_by(|a, b| end(a).total_cmp(&end(b)));
+        let width = self.scene.size.width;
+        let columns = if width >= 460.0 && drawn.len() > 3 { 2 } else { 1 };
+        let rows = drawn.len().div_ceil(columns);
+        let gap = 20.0;
+        let column_width = (width - gap * (columns - 1) as f64) / columns as f64;
+        let top = self.plot.bottom + AXIS_HEIGHT + 4.0;
+        self.value_places = vec![None; self.lines.len()];
+        let mut group = Group::new("names", Role::Labels);
+        for (place, index) in drawn.into_iter().enumerate() {
+            let left = (place / rows) as f64 * (column_width + gap);
+            let baseline = top + ((place % rows) as f64 + 1.0) * ROW - 6.0;
+            let curve = &self.lines[index];
+            let middle = baseline - text::cap_height(size::LABEL) / 2.0;
+            group.push(Node::Line {
+                from: Point::new(left, middle),
+                to: Point::new(left + 18.0, middle),
+                stroke: self.stroke(index, 0.0),
+            });
+            let room = column_width - 26.0 - form.value_width - 8.0;
+            let name = text::fitted(&curve.name, size::LABEL, Weight::Bold, room);
+            let at = Point::new(left + 26.0, baseline);
+            group.push(Text::new(at, name, size::LABEL, Ink::Series(curve.colour)).bold());
+            self.value_places[index] = Some((Point::new(left + column_width, baseline), size::LABEL));
+        }
+        self.scene.size.height = top + rows as f64 * ROW;
+        self.scene.nodes.push(group.into());
+    }
+}

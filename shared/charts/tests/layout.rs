@@ -1,0 +1,208 @@
+//! What every layout must hold to, at every width: no two texts overlap, none leaves the figure.
+
+mod common;
+
+use common::{CURSOR, DOMAIN};
+use kvscope_charts::figures::{
+    FigureError, GrowthInput, GrowthScale, LayersInput, Provenance, Series, sample_contexts,
+};
+use kvscope_charts::palette::SeriesColour;
+use kvscope_charts::{Growth, Layers, Point, Scene, Size};
+use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+
+const WIDTHS: [f64; 7] = [320.0, 360.0, 480.0, 600.0, 744.0, 900.0, 1800.0];
+
+fn assert_texts_are_apart(scene: &Scene, what: &str) {
+    let texts = scene.texts();
+    for (index, first) in texts.iter().enumerate() {
+        let bounds = first.bounds();
+        assert!(
+            bounds.left >= -0.5 && bounds.right <= scene.size.width + 0.5,
+            "{what}: {:?} leaves the figure: {bounds:?}",
+            first.text
+        );
+        assert!(
+            bounds.top >= -0.5 && bounds.bottom <= scene.size.height + 1.0,
+            "{what}: {:?} {bounds:?}",
+            first.text
+        );
+        for second in &texts[..index] {
+            assert!(
+                !bounds.overlaps(second.bounds()),
+                "{what}: {:?} overlaps {:?}: {bounds:?} {:?}",
+                first.text,
+                second.text,
+                second.bounds()
+            );
+        }
+    }
+}
+
+fn with_cursor(growth: &Growth, context: Tokens) -> Scene {
+    growth.scene().clone().with(growth.overlay(&growth.cursor_at(context)))
+}
+
+fn crowded(count: u64, size: Size) -> Growth {
+    let contexts = sample_contexts(DOMAIN, 500, &[CURSOR]);
+    Growth::layout(&GrowthInput {
+        contexts: &contexts,
+        series: &common::crowd(count, &contexts),
+        domain: DOMAIN,
+        scale: GrowthScale::Log,
+        units: UnitSystem::Binary,
+        size,
+        measured: &[],
+        limits: &common::limits(),
+    })
+    .expect("the test's figure is possible")
+}
+
+#[test]
+fn growth_texts_never_overlap() {
+    for width in WIDTHS {
+        for scale in [GrowthScale::Log, GrowthScale::Linear, GrowthScale::TimesFirst] {
+            for units in [UnitSystem::Decimal, UnitSystem::Binary] {
+                let growth = common::growth(Size::new(width, 380.0), scale, units);
+                for context in [1024, 1_048_576, 100_000] {
+                    let scene = with_cursor(&growth, Tokens::new(context));
+                    assert_texts_are_apart(&scene, &format!("{width} {scale:?} {units:?} at {context}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn crowded_growth_drops_labels_instead_of_piling_them_up() {
+    for width in WIDTHS {
+        for count in [1, 2, 12, 24, 40, 60] {
+            let scene = with_cursor(&crowded(count, Size::new(width, 420.0)), CURSOR);
+            assert_texts_are_apart(&scene, &format!("{width}, {count} models"));
+        }
+    }
+    let scene = crowded(60, Size::new(900.0, 420.0)).scene().clone();
+    let named = scene.texts().iter().filter(|text| text.text.starts_with("Model-")).count();
+    let more = format!("and {} more", 60 - named);
+    assert!(scene.texts().iter().any(|text| text.text == more), "{named} named, no {more:?}");
+}
+
+#[test]
+fn narrow_zooms_keep_their_ticks() {
+    for (low, high) in [(100_000, 101_000), (1, 2), (1000, 1_000_000), (1 << 20, 1 << 21), (1, 1 << 40)] {
+        let domain = (Tokens::new(low), Tokens::new(high));
+        let contexts = sample_contexts(domain, 100, &[]);
+        for width in WIDTHS {
+            let growth = Growth::layout(&GrowthInput {
+                contexts: &contexts,
+                series: &common::series(&contexts),
+                domain,
+                scale: GrowthScale::Log,
+                units: UnitSystem::Decimal,
+                size: Size::new(width, 300.0),
+                measured: &[],
+                limits: &[],
+            })
+            .unwrap();
+            assert_texts_are_apart(
+                &with_cursor(&growth, Tokens::new(high)),
+                &format!("{low} to {high} at {width}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn layers_fit_126_layers_at_360_pixels() {
+    for width in WIDTHS {
+        let mut strips = common::strips(CURSOR);
+        let layer = strips[0].layers[0].clone();
+        strips[0].layers = vec![layer; 126];
+        let input =
+            LayersInput { strips: &strips, context: CURSOR, reach: None, units: UnitSystem::Binary, width };
+        let layers = Layers::layout(&input).unwrap();
+        assert_texts_are_apart(layers.scene(), &format!("layers at {width}"));
+        let hits = (0..10_000).filter_map(|step| {
+            let x = f64::from(step) * width / 10_000.0;
+            (0..200).find_map(|row| layers.hit(Point::new(x, f64::from(row)))).filter(|hit| hit.strip == 0)
+        });
+        let mut found: Vec<usize> = hits.map(|hit| hit.layer).collect();
+        found.dedup();
+        assert_eq!(found, (0..126).collect::<Vec<_>>(), "every layer can be pointed at, at {width}");
+    }
+}
+
+#[test]
+fn a_hit_reads_every_curve_largest_first() {
+    let growth = common::growth(Size::new(900.0, 420.0), GrowthScale::Log, UnitSystem::Decimal);
+    let plot = growth.plot();
+    // 100,000 lies log2(100,000 / 1,024) / 10 = 0.66096 of the way.
+    let x = plot.left + 0.660_96 * plot.width();
+    let hit = growth.hit(Point::new(x, plot.top + 5.0)).unwrap();
+    assert_eq!(hit.context, CURSOR);
+    let bytes: Vec<u64> = hit.readings.iter().map(|reading| reading.bytes.get()).collect();
+    // The project's checked totals; DeepSeek-V4-Pro: 100,000 × 80,503 / 16 + 23,270,400.
+    assert_eq!(
+        bytes,
+        [25_395_200_000, 10_015_200_000, 7_832_400_000, 7_027_200_000, 3_264_061_440, 526_414_150]
+    );
+    assert_eq!(growth.hit(Point::new(plot.left - 2.0, plot.top + 5.0)), None);
+    assert_eq!(growth.context_at(plot.left - 50.0), DOMAIN.0);
+    assert_eq!(growth.context_at(plot.right + 50.0), DOMAIN.1);
+}
+
+#[test]
+fn a_series_that_ends_early_has_no_value_beyond_its_end() {
+    let contexts: Vec<Tokens> = [1024, 2048, 4096].map(Tokens::new).to_vec();
+    let short = |values: Vec<u64>| Series {
+        id: "short".into(),
+        name: "Short".into(),
+        colour: SeriesColour::default(),
+        provenance: Provenance::Computed,
+        values: values.into_iter().map(Bytes::new).collect(),
+    };
+    let layout = |series: Series| {
+        Growth::layout(&GrowthInput {
+            contexts: &contexts,
+            series: &[series],
+            domain: (Tokens::new(1024), Tokens::new(4096)),
+            scale: GrowthScale::Log,
+            units: UnitSystem::Decimal,
+            size: Size::new(900.0, 300.0),
+            measured: &[],
+            limits: &[],
+        })
+    };
+    let growth = layout(short(vec![1000, 2000])).unwrap();
+    assert_eq!(growth.cursor_at(Tokens::new(2048)).values, [Some(Bytes::new(2000))]);
+    assert_eq!(growth.cursor_at(Tokens::new(4096)).values, [None]);
+    assert_eq!(growth.cursor_at(Tokens::new(3000)).values, [None], "no guess between samples");
+    assert_eq!(growth.table().rows[2], ["4,096", ""]);
+    // Nothing at all on a logarithmic axis: no line, no panic.
+    assert!(layout(short(vec![0, 0, 0])).is_ok());
+    let error = layout(short(vec![1, 2, 3, 4])).unwrap_err();
+    assert_eq!(error.to_string(), "series \"Short\" has 4 values for 3 contexts");
+}
+
+#[test]
+fn impossible_figures_are_refused() {
+    let contexts = [Tokens::new(5), Tokens::new(5)];
+    let layout = |contexts: &[Tokens], domain: (u64, u64), width: f64| {
+        Growth::layout(&GrowthInput {
+            contexts,
+            series: &[],
+            domain: (Tokens::new(domain.0), Tokens::new(domain.1)),
+            scale: GrowthScale::Log,
+            units: UnitSystem::Decimal,
+            size: Size::new(width, 300.0),
+            measured: &[],
+            limits: &[],
+        })
+        .map(|_| ())
+    };
+    assert_eq!(layout(&[], (1, 100), 900.0), Ok(()));
+    assert_eq!(layout(&contexts, (1, 100), 900.0), Err(FigureError::Contexts(1)));
+    assert_eq!(layout(&[], (0, 100), 900.0), Err(FigureError::Domain(Tokens::new(0), Tokens::new(100))));
+    assert_eq!(layout(&[], (100, 100), 900.0), Err(FigureError::Domain(Tokens::new(100), Tokens::new(100))));
+    assert!(matches!(layout(&[], (1, 100), 100.0), Err(FigureError::Size { .. })));
+    assert!(matches!(layout(&[], (1, 100), f64::NAN), Err(FigureError::Size { .. })));
+}
