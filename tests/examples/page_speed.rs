@@ -19,6 +19,5 @@ async fn main() {
           .then(result => done(typeof result === 'string' ? JSON.parse(result) : result))
           .catch(error => done({ error: String(error) }));";
     let result = page.run_until_called(script).await;
-    browser.close().await;
     println!("{result}");
 }

@@ -1,6 +1,8 @@
 //! Headless Chromium, driven through chromedriver on a free port.
 
 use std::env;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use crate::page::Page;
 #[derive(Debug)]
 pub struct Browser {
     client: Client,
+    port: u16,
     _driver: Running,
     _profile: TempDir,
 }
@@ -33,12 +36,12 @@ impl Browser {
     /// Starts a browser at some pixel ratio.
     pub async fn start_at(ratio: PixelRatio) -> Self {
         let profile = tempfile::tempdir().expect("a temporary folder");
-        let mut driver = Command::new(program("KVSCOPE_CHROMEDRIVER", "chromedriver"));
+        let driver = env::var("KVSCOPE_CHROMEDRIVER").unwrap_or_else(|_| "chromedriver".to_owned());
+        let mut driver = Command::new(driver);
         driver.arg("--port=0");
         let (driver, port) = Running::start(&mut driver, Duration::from_secs(30), port_in);
 
-        let options = json!({
-            "binary": program("KVSCOPE_CHROMIUM", "chromium"),
+        let mut options = json!({
             "args": [
                 "--headless",
                 // Tests may run as root, where Chromium's sandbox refuses to start.
@@ -57,6 +60,10 @@ impl Browser {
                 format!("--user-data-dir={}", profile.path().display()),
             ],
         });
+        // Left to itself, the driver looks in the usual places.
+        if let Ok(browser) = env::var("KVSCOPE_CHROMIUM") {
+            options["binary"] = browser.into();
+        }
         let mut capabilities = serde_json::Map::new();
         capabilities.insert("goog:chromeOptions".to_owned(), options);
         let client = ClientBuilder::new(HttpConnector::new())
@@ -64,7 +71,7 @@ impl Browser {
             .connect(&format!("http://127.0.0.1:{port}"))
             .await
             .expect("chromedriver starts Chromium");
-        Self { client, _driver: driver, _profile: profile }
+        Self { client, port, _driver: driver, _profile: profile }
     }
 
     /// Opens an address and waits until its first chart is drawn.
@@ -72,18 +79,24 @@ impl Browser {
         self.client.goto(address).await.expect("the address opens");
         Page::when_ready(self.client.clone()).await
     }
+}
 
-    /// Ends the browser in order. Without it, the driver's end takes the browser along only on some systems.
-    pub async fn close(self) {
-        self.client.clone().close().await.expect("the session ends");
+impl Drop for Browser {
+    /// Asks the driver to end the browser with itself; a driver that is killed leaves its browser behind.
+    fn drop(&mut self) {
+        let Ok(mut driver) = TcpStream::connect(("127.0.0.1", self.port)) else { return };
+        let _ = driver.set_read_timeout(Some(Duration::from_secs(10)));
+        let _ = write!(
+            driver,
+            "GET /shutdown HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n",
+            self.port
+        );
+        // The answer comes after the browser has gone.
+        let _ = driver.read(&mut [0; 256]);
     }
 }
 
-fn program(variable: &str, name: &str) -> String {
-    env::var(variable).unwrap_or_else(|_| name.to_owned())
-}
-
-/// chromedriver names the port that it found in its greeting.
+/// chromedriver repeats the port that it was asked for, 0, before it names the one that it found.
 fn port_in(line: &str) -> Option<u16> {
-    line.split("on port ").nth(1)?.trim_end_matches('.').parse().ok()
+    line.split("on port ").nth(1)?.trim_end_matches('.').parse().ok().filter(|port| *port != 0)
 }

@@ -30,7 +30,6 @@ mod in_chromium {
         page.wait_for_context(|context| context == 99_991).await;
         expect_command_lines_figures(&page, 99_991).await;
         assert!(!page.has(selectors::WITHOUT_AGENT).await, "an agent serves this page");
-        browser.close().await;
     }
 
     #[tokio::test]
@@ -55,13 +54,11 @@ mod in_chromium {
         assert_eq!(page.context().await, 12_345);
         assert_eq!(page.shown().await, before);
         let link = page.address().await;
-        browser.close().await;
 
         let other_browser = Browser::start().await;
         let page = other_browser.open(&link).await;
         assert_eq!(page.context().await, 12_345);
         assert_eq!(page.shown().await, before);
-        other_browser.close().await;
     }
 
     #[tokio::test]
@@ -73,7 +70,6 @@ mod in_chromium {
         assert!(notice.to_lowercase().contains("agent"), "the notice says only {notice:?}");
         let context = page.context().await;
         expect_command_lines_figures(&page, context).await;
-        browser.close().await;
     }
 
     #[tokio::test]
@@ -102,7 +98,6 @@ mod in_chromium {
         assert!(refused.stderr.contains("spooky_attention"), "{}", refused.stderr);
         assert_eq!(page.shown().await, shown);
         assert!(page.chart().await == chart, "the chart changed");
-        browser.close().await;
     }
 
     async fn expect_command_lines_figures(page: &Page, context: u64) {
