@@ -97,8 +97,14 @@ fn a_missing_field_without_a_default_is_refused() {
     refuses_config("num_hidden_layers", |config| {
         config.remove("num_hidden_layers");
     });
+    // With head counts and widths given, neither of these is needed; without both, nothing says how many heads there are.
     refuses_config("num_attention_heads", |config| {
         config.remove("num_attention_heads");
+        config.remove("num_key_value_heads");
+    });
+    refuses_config("hidden_size", |config| {
+        config.remove("hidden_size");
+        config.remove("head_dim");
     });
 }
 
@@ -110,14 +116,18 @@ fn a_negative_or_absurd_value_is_refused() {
     refuses_config("num_key_value_heads", |config| {
         config.insert("num_key_value_heads".into(), json!(1_000_000_000_000_u64));
     });
+    refuses_config("num_hidden_layers", |config| {
+        config.insert("num_hidden_layers".into(), json!(4.5));
+    });
+}
+
+#[test]
+fn a_head_width_that_is_given_and_wrong_is_refused_and_not_derived_instead() {
     refuses_config("head_dim", |config| {
         config.insert("head_dim".into(), json!(0));
     });
     refuses_config("head_dim", |config| {
         config.insert("head_dim".into(), json!("wide"));
-    });
-    refuses_config("num_hidden_layers", |config| {
-        config.insert("num_hidden_layers".into(), json!(4.5));
     });
 }
 
@@ -160,7 +170,7 @@ fn a_file_that_is_not_there_is_refused() {
 #[test]
 fn a_context_of_0_or_2_to_the_63_is_refused() {
     for context in ["0", "9223372036854775808", "-1", "1e400", "ten", ""] {
-        let refused = kvscope(["size", "deepseek-v3.2", "--context", context, "--json"]);
+        let refused = kvscope(["size", "deepseek-v3.2", &format!("--context={context}"), "--json"]);
         expect_refusal(&refused, &["context"]);
     }
 }
