@@ -16,7 +16,20 @@ pub struct Architecture {
     max_context: Option<Fact>,
     model_type: Option<String>,
     architectures: Vec<String>,
+    plain_heads: PlainHeads,
+    asks_for_window_pool: bool,
     warnings: Vec<Warning>,
+}
+
+/// Head fields as a formula that knows neither latents nor layer kinds reads them.
+#[derive(Clone, Debug, Default)]
+pub struct PlainHeads {
+    /// Width of the residual stream.
+    pub hidden: Option<Fact>,
+    /// `num_attention_heads`
+    pub query_heads: Option<Fact>,
+    /// `num_key_value_heads`
+    pub kv_heads: Option<Fact>,
 }
 
 /// Layers that do the same and keep the same.
@@ -45,6 +58,8 @@ pub(crate) struct ModelFacts {
     pub(crate) max_context: Option<Fact>,
     pub(crate) model_type: Option<String>,
     pub(crate) architectures: Vec<String>,
+    pub(crate) plain_heads: PlainHeads,
+    pub(crate) asks_for_window_pool: bool,
 }
 
 impl Architecture {
@@ -70,6 +85,8 @@ impl Architecture {
             max_context: facts.max_context,
             model_type: facts.model_type,
             architectures: facts.architectures,
+            plain_heads: facts.plain_heads,
+            asks_for_window_pool: facts.asks_for_window_pool,
             warnings,
         }
     }
@@ -109,9 +126,24 @@ impl Architecture {
         &self.architectures
     }
 
+    /// The plain head fields, for formulas that know nothing else.
+    pub fn plain_heads(&self) -> &PlainHeads {
+        &self.plain_heads
+    }
+
+    /// `is_hybrid_swa`: the config itself asks SGLang for a pool of its own for window layers.
+    pub fn asks_for_window_pool(&self) -> bool {
+        self.asks_for_window_pool
+    }
+
     /// The dtype of weights and, where nothing else is said, of K/V.
     pub fn dtype(&self) -> StateFormat {
         self.dtype.format
+    }
+
+    /// The dtype that the config asks for recurrent state, if it does.
+    pub fn recurrent_dtype(&self) -> Option<StateFormat> {
+        self.recurrent_dtype.as_ref().map(|chosen| chosen.format)
     }
 
     /// What was assumed while reading the config.

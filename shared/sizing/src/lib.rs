@@ -35,7 +35,7 @@ mod state;
 mod units;
 mod warning;
 
-pub use architecture::{Architecture, LayerClass};
+pub use architecture::{Architecture, LayerClass, PlainHeads};
 pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
 pub use compare::{Comparison, ComponentChange, compare};
 pub use config::{read_config, read_config_value};

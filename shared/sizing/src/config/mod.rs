@@ -11,7 +11,7 @@ mod shapes;
 
 use serde_json::Value;
 
-use crate::architecture::{Architecture, ModelFacts};
+use crate::architecture::{Architecture, ModelFacts, PlainHeads};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::Chosen;
@@ -64,11 +64,23 @@ pub fn read_config_value(value: &Value) -> Result<Architecture> {
         ])?,
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,
+        plain_heads: plain_heads(&fields),
+        asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
     };
     Ok(Architecture::new(drafts, facts, warnings))
 }
 
 /// The outermost list, which is the one that engines read.
+/// A list of head counts is no plain field, so what cannot be read is left out here.
+fn plain_heads(fields: &Fields<'_>) -> PlainHeads {
+    let count = |keys: &[&str]| fields.count_any(keys).ok().flatten();
+    PlainHeads {
+        hidden: count(&["hidden_size", "model_dim", "n_embd", "d_model"]),
+        query_heads: count(&["num_attention_heads", "n_head", "n_heads"]),
+        kv_heads: count(&["num_key_value_heads", "num_kv_heads", "n_head_kv"]),
+    }
+}
+
 fn architectures(fields: &Fields<'_>) -> Result<Vec<String>> {
     let Some((path, list)) = fields.outer_list("architectures")? else { return Ok(Vec::new()) };
     list.iter()

@@ -275,8 +275,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
 
     fn cross(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
         let heads = self.heads(HeadSet::Full, index, warnings)?;
-        let encoder_tokens =
-            self.fields.require(&["max_source_positions", "encoder_tokens"], "cross-attention")?;
+        let encoder_tokens = self.fields.count_any(&["max_source_positions", "encoder_tokens"])?;
         Ok(Mixer::Cross { heads, encoder_tokens })
     }
 

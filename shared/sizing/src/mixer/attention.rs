@@ -4,7 +4,7 @@ use crate::format::KvFormat;
 use crate::growth::Growth;
 use crate::settings::{Chosen, Formats};
 use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
-use crate::{Bytes, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens};
 
 /// The shape of K and V of one attention layer, in heads and values.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +51,22 @@ impl Heads {
         Ok(component(ComponentKind::ChunkKv, growth, Lifecycle::Window, format, derivation))
     }
 
-    /// K and V of an encoder's output, fixed for the request.
-    pub fn cross(&self, formats: &Formats, encoder_tokens: &Fact) -> Result<StateComponent> {
+    /// K and V of an encoder's output, fixed for the request. `limit` is the config's, used where no length is set.
+    ///
+    /// # Errors
+    ///
+    /// No length in config or settings; a format that does not fit the shape.
+    pub fn cross(&self, formats: &Formats, limit: Option<&Fact>) -> Result<StateComponent> {
+        let set = formats.settings().encoder_tokens.map(|tokens| {
+            let source = Source::Setting { name: "encoder_tokens".to_owned(), value: tokens.to_string() };
+            Fact::new(tokens, source)
+        });
+        let encoder_tokens = set.as_ref().or(limit).ok_or_else(|| {
+            Error::setting(
+                "encoder_tokens",
+                "not given, and the config has no max_source_positions; cross-attention needs one",
+            )
+        })?;
         let (k, v) = match formats.cross() {
             Some(format) => (format.clone(), format),
             None => (formats.k(), formats.v()),

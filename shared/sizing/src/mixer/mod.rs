@@ -58,8 +58,8 @@ pub enum Mixer {
     Cross {
         /// Shape of K and V.
         heads: Heads,
-        /// Tokens of the encoder's output.
-        encoder_tokens: Fact,
+        /// Tokens of the encoder's output, where the config limits them; the setting goes first.
+        encoder_tokens: Option<Fact>,
     },
     /// Nothing along the sequence: an MLP or `MoE` block that counts as a layer.
     None,
@@ -105,7 +105,7 @@ impl Mixer {
             }
             Self::Compressed(attention) => attention.components(formats),
             Self::Recurrent(recurrent) => recurrent.components(formats),
-            Self::Cross { heads, encoder_tokens } => Ok(vec![heads.cross(formats, encoder_tokens)?]),
+            Self::Cross { heads, encoder_tokens } => Ok(vec![heads.cross(formats, encoder_tokens.as_ref())?]),
             Self::None => Ok(Vec::new()),
         }
     }
