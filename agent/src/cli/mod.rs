@@ -1,6 +1,7 @@
 //! The command line: one module a command. Each computes everything first and prints last.
 
 mod bench;
+mod cases;
 mod compare;
 mod explain;
 mod layers;
@@ -39,6 +40,8 @@ enum Command {
     Compare(compare::Arguments),
     /// The derivation of every figure: formula, config fields, values
     Explain(explain::Arguments),
+    /// Run case files: what engines did against what is computed here
+    Cases(cases::Arguments),
     /// Measure this machine, predicted first
     Bench(bench::Arguments),
     /// Serve the explorer and the API on this machine's loopback address
@@ -74,6 +77,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Layers(arguments) => layers::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Cases(arguments) => cases::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     }?;

@@ -1,0 +1,57 @@
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use kvscope_sizing::cases::{CaseOutcome, run_cases};
+
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Case files, one JSON object a line
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut outcomes = Vec::new();
+    for file in &arguments.files {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+        let found = run_cases(&text);
+        if found.is_empty() {
+            return Err(Failure::input(format!("{}: no case in it; one JSON object a line is expected", file.display())));
+        }
+        outcomes.extend(found);
+    }
+    let counted = || outcomes.iter().filter(|outcome| !outcome.unverified);
+    let failed = counted().filter(|outcome| !outcome.ok).count();
+    let passed = counted().count() - failed;
+    if arguments.json {
+        output::json(&outcomes);
+    } else {
+        let mut text = String::new();
+        for outcome in &outcomes {
+            writeln!(text, "{}", line(outcome)).expect("writing to a string");
+        }
+        writeln!(text, "{passed} passed, {failed} failed").expect("writing to a string");
+        output::figures(&text);
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::check(format!("{failed} of {} cases failed", passed + failed))),
+    }
+}
+
+fn line(outcome: &CaseOutcome) -> String {
+    let verdict = match (outcome.unverified, outcome.ok) {
+        (true, _) => "not counted",
+        (false, true) => "ok",
+        (false, false) => "FAILED",
+    };
+    format!("{verdict:<8} {}: {} (expected {}) {}", outcome.id, outcome.got, outcome.expected, outcome.detail)
+}
