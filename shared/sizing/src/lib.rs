@@ -29,6 +29,7 @@ mod fact;
 mod format;
 mod growth;
 mod mixer;
+mod service;
 mod settings;
 mod size;
 mod state;
@@ -48,11 +49,12 @@ pub use mixer::{
     CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,
     Latent, Mixer, Recurrence, Recurrent,
 };
+pub use service::WindowPolicy;
 pub use settings::{
     Chosen, Formats, GdnPrefillBackend, MambaCacheMode, MambaRadixStrategy, MlaStorage, NaiveFormula,
     PoolRatio, Settings,
 };
 pub use size::{BytesByKind, ComponentSize, Part, Size, StateModel};
 pub use state::{ComponentKind, Lifecycle, Reads, StateComponent};
-pub use units::{Bytes, BytesPerToken, Tokens, UnitSystem, group_digits, parse_count};
+pub use units::{Bytes, BytesPerToken, Ratio, Tokens, UnitSystem, group_digits, parse_count};
 pub use warning::Warning;

@@ -5,6 +5,7 @@ use serde::ser::SerializeStruct;
 
 use crate::architecture::Architecture;
 use crate::growth::Growth;
+use crate::service::WindowPolicy;
 use crate::settings::Settings;
 use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
 use crate::warning::Warning;
@@ -53,6 +54,10 @@ pub struct Size {
     pub fixed_bytes: Bytes,
     /// Bytes of state that one decode step of the whole batch reads.
     pub read_bytes_per_step: Option<Bytes>,
+    /// Bytes that a disk prefix store keeps of the whole batch; see [`crate::WindowPolicy`].
+    pub persisted_bytes: Option<Bytes>,
+    /// Bytes that a prefill worker sends to a decode worker for the whole batch.
+    pub transfer_bytes: Option<Bytes>,
     /// The same by component.
     pub components: Vec<ComponentSize>,
     /// Assumptions and doubts.
@@ -80,6 +85,10 @@ pub struct ComponentSize {
     pub fixed_bytes: Bytes,
     /// Bytes that one decode step of the whole batch reads.
     pub read_bytes_per_step: Option<Bytes>,
+    /// Bytes that a disk prefix store keeps of the whole batch.
+    pub persisted_bytes: Option<Bytes>,
+    /// Bytes that a prefill worker sends to a decode worker for the whole batch.
+    pub transfer_bytes: Option<Bytes>,
 }
 
 impl StateModel {
@@ -200,6 +209,7 @@ impl StateModel {
         if batch == 0 {
             return Err(Error::setting("batch", "0 requests hold nothing; give at least 1"));
         }
+        let windows = WindowPolicy::default();
         let mut components = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             let kept = &part.component;
@@ -214,6 +224,8 @@ impl StateModel {
                 slope_bytes_per_token: kept.growth.slope(context)?.times(part.layers)?,
                 fixed_bytes: kept.growth.fixed(context)?.times(part.layers)?,
                 read_bytes_per_step: context.map(|n| of_batch(kept.read_bytes(n)?)).transpose()?,
+                persisted_bytes: context.map(|n| of_batch(kept.persisted_bytes(n, windows)?)).transpose()?,
+                transfer_bytes: context.map(|n| of_batch(kept.transfer_bytes(n)?)).transpose()?,
             });
         }
         let mut warnings = self.warnings.clone();
@@ -233,6 +245,8 @@ impl StateModel {
             slope_bytes_per_token: self.slope(context)?,
             fixed_bytes: self.fixed(context)?,
             read_bytes_per_step: context.map(|n| self.read_per_step(n, batch)).transpose()?,
+            persisted_bytes: context.map(|n| self.persisted(n, batch, windows)).transpose()?,
+            transfer_bytes: context.map(|n| self.transferred(n, batch)).transpose()?,
             components,
             warnings,
         })
@@ -263,8 +277,8 @@ impl Serialize for Size {
         json.serialize_field("slope_ratio", &ratio)?;
         json.serialize_field("fixed_bytes", &self.fixed_bytes)?;
         json.serialize_field("read_bytes_per_step", &self.read_bytes_per_step)?;
-        json.serialize_field("persisted_bytes", &None::<u64>)?;
-        json.serialize_field("transfer_bytes", &None::<u64>)?;
+        json.serialize_field("persisted_bytes", &self.persisted_bytes)?;
+        json.serialize_field("transfer_bytes", &self.transfer_bytes)?;
         json.serialize_field("decode_flops", &None::<u64>)?;
         json.serialize_field("prefill_flops", &None::<u64>)?;
         json.serialize_field("components", &self.components)?;

@@ -2,11 +2,13 @@
 //! compile.
 
 mod bytes;
+mod ratio;
 mod slope;
 mod text;
 mod tokens;
 
 pub use bytes::{Bytes, UnitSystem};
+pub use ratio::Ratio;
 pub use slope::BytesPerToken;
 pub use text::{group_digits, parse_count};
 pub use tokens::Tokens;
