@@ -11,6 +11,15 @@ pub enum ScaleKind {
     Log10,
 }
 
+impl ScaleKind {
+    fn warp(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Log2 | Self::Log10 => value.log2(),
+        }
+    }
+}
+
 /// Which numbers count as round.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rounding {
@@ -26,6 +35,8 @@ pub struct Scale {
     kind: ScaleKind,
     domain: (f64, f64),
     range: (f64, f64),
+    /// The domain's low end and width after the logarithm, if there is one: every projection needs them.
+    warped: (f64, f64),
 }
 
 /// Decimal steps per power of ten that a log axis may add, sparse first.
@@ -38,7 +49,13 @@ impl Scale {
         let (low, high) = domain;
         let fits =
             low.is_finite() && high.is_finite() && low < high && (kind == ScaleKind::Linear || low > 0.0);
-        fits.then_some(Self { kind, domain, range })
+        let warped_low = kind.warp(low);
+        fits.then(|| Self { kind, domain, range, warped: (warped_low, kind.warp(high) - warped_low) })
+    }
+
+    /// How values are spread.
+    pub const fn kind(&self) -> ScaleKind {
+        self.kind
     }
 
     /// The domain.
@@ -54,18 +71,18 @@ impl Scale {
     /// Pixels of `value`. Values outside the domain land outside the range; a value that a logarithm does not have lands
     /// on negative infinity's side, so filter zeros before.
     pub fn project(&self, value: f64) -> f64 {
-        let (low, high) = (self.warp(self.domain.0), self.warp(self.domain.1));
-        let share = (self.warp(value) - low) / (high - low);
+        let (low, width) = self.warped;
+        let share = (self.kind.warp(value) - low) / width;
         self.range.0 + share * (self.range.1 - self.range.0)
     }
 
     /// The value at `pixel`; the inverse of [`Scale::project`].
     pub fn unproject(&self, pixel: f64) -> f64 {
-        let (low, high) = (self.warp(self.domain.0), self.warp(self.domain.1));
+        let (low, width) = self.warped;
         let share = (pixel - self.range.0) / (self.range.1 - self.range.0);
         match self.kind {
-            ScaleKind::Linear => low + share * (high - low),
-            ScaleKind::Log2 | ScaleKind::Log10 => (low + share * (high - low)).exp2(),
+            ScaleKind::Linear => low + share * width,
+            ScaleKind::Log2 | ScaleKind::Log10 => (low + share * width).exp2(),
         }
     }
 
@@ -81,13 +98,6 @@ impl Scale {
             (_, Rounding::Decimal) => self.decimal_log_ticks(at_most),
         };
         if logarithmic.len() >= 2 { logarithmic } else { self.even_ticks(at_most, rounding) }
-    }
-
-    fn warp(&self, value: f64) -> f64 {
-        match self.kind {
-            ScaleKind::Linear => value,
-            ScaleKind::Log2 | ScaleKind::Log10 => value.log2(),
-        }
     }
 
     fn inside(&self, value: f64) -> bool {

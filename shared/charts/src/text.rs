@@ -60,19 +60,41 @@ pub fn fitted(text: &str, size: f64, weight: Weight, limit: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// `text` in lines no wider than `limit` CSS pixels, broken at spaces. A word that is wider stays whole.
+/// `text` in lines no wider than `limit` CSS pixels, broken at spaces but not between a number and its unit. A word that
+/// is wider stays whole.
 pub fn wrapped(text: &str, size: f64, weight: Weight, limit: f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
+        match words.last_mut() {
+            Some(number) if is_unit(word) && number.ends_with(|c: char| c.is_ascii_digit()) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
         let joined = lines.last().map(|line| format!("{line} {word}"));
         match joined {
             Some(joined) if width(&joined, size, weight) <= limit => {
                 *lines.last_mut().expect("a line was joined") = joined;
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word),
         }
     }
     lines
+}
+
+fn is_unit(word: &str) -> bool {
+    let word = word.trim_end_matches([',', '.', ';']);
+    let bytes = word.strip_suffix('B').is_some_and(|prefix| {
+        matches!(
+            prefix,
+            "" | "k" | "K" | "M" | "G" | "T" | "P" | "E" | "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei"
+        )
+    });
+    bytes || matches!(word, "s" | "ms" | "µs" | "ns" | "%" | "tokens" | "B/token")
 }
 
 fn advance(table: &[(u32, &[u16])], character: char) -> f64 {
@@ -125,6 +147,19 @@ mod tests {
                 }),
                 "{character:?}"
             );
+        }
+    }
+
+    #[test]
+    fn lines_break_between_words_but_not_before_units() {
+        let sentence = "DeepSeek-V4-Pro keeps 526 MB, 48 times less, the least of 6.";
+        for limit in [120.0, 160.0, 200.0, 300.0, 900.0] {
+            let lines = wrapped(sentence, size::BODY, Weight::Bold, limit);
+            assert_eq!(lines.join(" "), sentence);
+            for line in &lines {
+                assert!(!line.starts_with("MB"), "{lines:?}");
+                assert!(width(line, size::BODY, Weight::Bold) <= limit || !line.contains(' '), "{lines:?}");
+            }
         }
     }
 

@@ -80,7 +80,8 @@ pub enum GrowthScale {
     Log,
     /// Bytes from zero over tokens, equal differences at equal distances on both axes: what grows evenly is straight.
     Linear,
-    /// Times the first series at the same context, equal factors at equal distances.
+    /// Times the first series at the same context, equal factors at equal distances. Measured points and limits are
+    /// bytes and stay out.
     TimesFirst,
 }
 

@@ -236,4 +236,72 @@ mod tests {
         }
         assert_eq!(pieces[5].len(), 3, "the sixth piece runs from 50 to 56 px, around the corner at 53");
     }
+
+    /// Writes down what it is asked to draw.
+    #[derive(Default)]
+    struct Recorder(Vec<String>);
+
+    impl DrawingBackend for Recorder {
+        type ErrorType = Infallible;
+
+        fn get_size(&self) -> (u32, u32) {
+            (800, 800)
+        }
+
+        fn ensure_prepared(&mut self) -> Result<(), DrawingErrorKind<Infallible>> {
+            Ok(())
+        }
+
+        fn present(&mut self) -> Result<(), DrawingErrorKind<Infallible>> {
+            Ok(())
+        }
+
+        fn draw_pixel(
+            &mut self,
+            _: BackendCoord,
+            _: BackendColor,
+        ) -> Result<(), DrawingErrorKind<Infallible>> {
+            panic!("nothing is drawn pixel by pixel");
+        }
+
+        fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+            &mut self,
+            path: I,
+            style: &S,
+        ) -> Result<(), DrawingErrorKind<Infallible>> {
+            let points: Vec<BackendCoord> = path.into_iter().collect();
+            self.0.push(format!("path {points:?} width {}", style.stroke_width()));
+            Ok(())
+        }
+
+        fn draw_text<S: BackendTextStyle>(
+            &mut self,
+            text: &str,
+            style: &S,
+            at: BackendCoord,
+        ) -> Result<(), DrawingErrorKind<Infallible>> {
+            let (size, weight) = (style.size(), style.style().as_str().to_owned());
+            self.0.push(format!("text {text:?} {size}px {weight} at {at:?}"));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_backend_gets_eighths_of_pixels_and_text_by_its_middle() {
+        let line = Node::Line {
+            from: Point::new(1.0, 2.5),
+            to: Point::new(1.0, 10.125),
+            stroke: Stroke::solid(Ink::Text, 1.25),
+        };
+        let text = Text::new(Point::new(10.0, 20.0), "25.4 GB", 12.5, Ink::Text).bold();
+        let scene = Scene { nodes: vec![line, text.into()], ..Scene::default() };
+        let mut recorder = Recorder::default();
+        paint(&scene, &Theme::light(), &mut recorder).unwrap();
+        // The middle of Noto Sans' em box lies (2189 − 600) / (2 × (2189 + 600)) = 0.2849 em above the baseline:
+        // 20 − 12.5 × 0.2849 = 16.44 px, 131.5 eighths.
+        assert_eq!(
+            recorder.0,
+            ["path [(8, 20), (8, 81)] width 10", "text \"25.4 GB\" 100px bold at (80, 132)"]
+        );
+    }
 }

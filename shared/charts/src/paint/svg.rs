@@ -61,8 +61,12 @@ impl Writer<'_> {
                 Node::Polyline { points, stroke } => {
                     let mut place = String::with_capacity(points.len() * 14);
                     for (index, point) in points.iter().enumerate() {
-                        let gap = if index > 0 { " " } else { "" };
-                        let _ = write!(place, "{gap}{},{}", number(point.x), number(point.y));
+                        if index > 0 {
+                            place.push(' ');
+                        }
+                        write_number(&mut place, point.x);
+                        place.push(',');
+                        write_number(&mut place, point.y);
                     }
                     let stroke = self.stroke(*stroke);
                     self.line(&format!(
@@ -158,14 +162,33 @@ impl Writer<'_> {
 
 /// At most two decimals, no trailing zeros, no negative zero.
 fn number(value: f64) -> String {
-    let mut text = format!("{value:.2}");
-    while text.ends_with('0') {
-        text.pop();
+    let mut text = String::new();
+    write_number(&mut text, value);
+    text
+}
+
+/// Through whole hundredths: a curve has thousands of numbers, and formatting floats is slow.
+fn write_number(out: &mut String, value: f64) {
+    let hundredths = hundredths(value);
+    if hundredths < 0 {
+        out.push('-');
     }
-    if text.ends_with('.') {
-        text.pop();
+    let magnitude = hundredths.unsigned_abs();
+    let _ = write!(out, "{}", magnitude / 100);
+    match magnitude % 100 {
+        0 => {}
+        tenths if tenths % 10 == 0 => {
+            let _ = write!(out, ".{}", tenths / 10);
+        }
+        rest => {
+            let _ = write!(out, ".{rest:02}");
+        }
     }
-    if text == "-0" { "0".to_owned() } else { text }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a cast from f64 saturates; drawings end long before i64")]
+fn hundredths(value: f64) -> i64 {
+    (value * 100.0).round() as i64
 }
 
 fn escaped(text: &str) -> String {
@@ -191,9 +214,16 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        for (value, text) in
-            [(1.0, "1"), (-0.001, "0"), (10.0, "10"), (0.125, "0.12"), (-2.5, "-2.5"), (100.0, "100")]
-        {
+        for (value, text) in [
+            (1.0, "1"),
+            (-0.001, "0"),
+            (10.0, "10"),
+            (0.125, "0.13"),
+            (-2.5, "-2.5"),
+            (7.05, "7.05"),
+            (0.3, "0.3"),
+            (100.0, "100"),
+        ] {
             assert_eq!(number(value), text);
         }
     }

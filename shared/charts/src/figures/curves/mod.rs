@@ -92,6 +92,8 @@ pub(super) struct Curves {
     y: Scale,
     logarithmic: bool,
     contexts: Vec<Tokens>,
+    /// Pixels of each context; none outside the axis.
+    columns: Vec<Option<f64>>,
     lines: Vec<Curve>,
     /// Where each curve's value stands (end of its baseline); none where its label had no room.
     value_places: Vec<Option<(Point, f64)>>,
@@ -142,6 +144,13 @@ impl Curves {
             y,
             logarithmic: spec.scale != ScaleKind::Linear,
             contexts: spec.contexts.to_vec(),
+            columns: spec
+                .contexts
+                .iter()
+                .map(|context| {
+                    (spec.domain.0..=spec.domain.1).contains(context).then(|| x.project(context.get() as f64))
+                })
+                .collect(),
             lines: spec.curves,
             value_places: Vec::new(),
             line_width,
@@ -264,15 +273,9 @@ impl Curves {
     }
 
     fn path(&self, index: usize) -> Vec<Point> {
-        let (low, high) = self.x.domain();
-        let mut path = Vec::with_capacity(self.contexts.len());
-        for (context, value) in self.contexts.iter().zip(&self.lines[index].values) {
-            let context = context.get() as f64;
-            if let (true, Some(y)) = ((low..=high).contains(&context), self.place(*value)) {
-                path.push(Point::new(self.x.project(context), y));
-            }
-        }
-        path
+        let values = &self.lines[index].values;
+        let places = self.columns.iter().zip(values);
+        places.filter_map(|(x, value)| Some(Point::new((*x)?, self.place(*value)?))).collect()
     }
 
     fn stroke(&self, index: usize, extra: f64) -> Stroke {
