@@ -10,7 +10,9 @@ use tokio::net::TcpListener;
 
 use crate::command_line::site;
 
-const POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
+/// No inline script, nothing from elsewhere: what the agent allows too.
+const POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
+                      style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:";
 
 /// Serves the site from a folder below the root, as a project page would be, and gives that folder's address.
 ///
