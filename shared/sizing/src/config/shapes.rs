@@ -74,7 +74,15 @@ impl<'f, 'a> Shapes<'f, 'a> {
             LayerKind::Lightning => Mixer::Recurrent(self.lightning(index, warnings)?),
             LayerKind::Mamba => Mixer::Recurrent(self.mamba()?),
             LayerKind::ShortConv => Mixer::Recurrent(self.short_conv()?),
-            LayerKind::Compressed(ratio) => Mixer::Compressed(self.compressed(ratio, index)?),
+            LayerKind::Compressed(ratio) => {
+                if ratio > 0 && self.fields.has("index_head_dim") && !self.fields.has("index_topk") {
+                    warnings.push(Warning::new(
+                        self.fields.path_of("index_topk"),
+                        "absent; a decode step is taken to read every compressed entry",
+                    ));
+                }
+                Mixer::Compressed(self.compressed(ratio, index)?)
+            }
             LayerKind::Cross => self.cross(index, warnings)?,
             LayerKind::Parallel => {
                 let attention = Mixer::Full(self.heads(HeadSet::Full, index, warnings)?);
@@ -433,7 +441,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             heads: Fact::layout(1, "one key for all index heads"),
             pool: ratio.clone(),
             layout: IndexLayout::Csa,
-            top_k: Some(self.fields.require(&["index_topk"], "CSA")?),
+            top_k: self.fields.count("index_topk")?,
         })
     }
 }

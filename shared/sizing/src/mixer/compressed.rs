@@ -65,7 +65,7 @@ impl CompressedAttention {
         match (&self.compression, self.generation) {
             (None, _) => "sliding",
             (Some(_), Generation::V41) => "CSA2",
-            (Some(branch), Generation::V4) if branch.top_k.is_some() => "CSA",
+            (Some(branch), Generation::V4) if branch.index.is_some() => "CSA",
             (Some(_), Generation::V4) => "HCA",
         }
     }

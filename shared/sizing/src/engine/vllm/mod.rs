@@ -1,21 +1,282 @@
-//! vLLM's planner.
+//! vLLM's planner: pages, blocks, groups, the pool, and the lines that it prints.
+//!
+//! Sources: vLLM 0.33.0 (the modules named in each file here) and the answers of its planner, run on model metadata
+//! without a GPU; older behaviour from user reports. [`rules`] states what changed.
 
-use super::{Figure, Profile, Quantity, Query};
-use crate::Result;
+mod align;
+mod capacity;
+mod gpu;
+mod group;
+mod layers;
+mod lines;
+mod packed;
+mod padding;
+mod parts;
+mod ranks;
+mod rules;
+mod spec;
+mod storage;
+
+use super::{Figure, Padding, Profile, Quantity, Query};
+use crate::architecture::Architecture;
+use crate::format::StateFormat;
+use crate::mixer::Mixer;
+use crate::settings::{MambaCacheMode, Settings};
+use crate::warning::Warning;
+use crate::{BytesPerToken, Result, Tokens};
+use gpu::Gpu;
+use group::{Grouping, Policy};
+use layers::Blocks;
+use rules::Rules;
+use spec::Flight;
+
+/// The model and the settings, with what the engine assumes where nothing is set.
+#[derive(Debug)]
+struct Setup<'q> {
+    architecture: &'q Architecture,
+    settings: &'q Settings,
+    rules: Rules,
+    gpu: Gpu,
+    model_dtype: StateFormat,
+    cache_mode: MambaCacheMode,
+}
 
 /// What vLLM plans at start-up.
 #[derive(Debug)]
-pub(super) struct VllmPlan;
+pub(super) struct VllmPlan<'q> {
+    settings: &'q Settings,
+    rules: Rules,
+    context: Option<Tokens>,
+    batch: u64,
+    max_model_len: u64,
+    flight: Flight,
+    blocks: Blocks,
+    grouping: Grouping,
+    /// Last layer of every pipeline rank, exclusive.
+    ranks: Vec<usize>,
+    /// Bytes of one block on every pipeline rank.
+    block_bytes: Vec<u64>,
+    /// Whether any layer keeps a recurrent state.
+    has_states: bool,
+    warnings: Vec<Warning>,
+}
 
-impl VllmPlan {
-    pub(super) fn new(query: &Query<'_>) -> Result<Self> {
-        query.max_model_len()?;
-        Ok(Self)
+impl<'q> VllmPlan<'q> {
+    /// Plans one query.
+    ///
+    /// # Errors
+    ///
+    /// Settings that do not fit the model (a format, ranks that do not divide heads), no longest length, an overflow.
+    pub(super) fn new(query: &'q Query<'_>) -> Result<Self> {
+        let (architecture, settings) = (query.architecture, query.settings);
+        let rules = Rules::of(&query.engine);
+        let mut warnings = Vec::new();
+        let setup = Setup {
+            architecture,
+            settings,
+            rules,
+            gpu: gpu(settings, &mut warnings),
+            model_dtype: architecture.dtype(),
+            cache_mode: cache_mode(architecture, settings, rules, &mut warnings),
+        };
+        setup.warn(&mut warnings);
+        let blocks = setup.align()?;
+        let policy = Policy {
+            hybrid_manager: settings.hybrid_manager.unwrap_or(true),
+            block_outermost: setup.block_outermost(),
+            rules,
+        };
+        let grouping = group::group(setup.layer_sets(blocks)?, policy)?;
+        let ranks = ranks::boundaries(architecture.layer_count(), settings.pp());
+        let block_bytes = block_bytes(&grouping, &ranks)?;
+        let has_states = grouping.groups.iter().flat_map(|group| &group.sets).any(|set| set.spec.is_state());
+        Ok(Self {
+            settings,
+            rules,
+            context: query.context,
+            batch: query.batch,
+            max_model_len: query.max_model_len().unwrap_or(0),
+            flight: flight(settings, rules, setup.gpu, &grouping, &mut warnings),
+            blocks,
+            grouping,
+            ranks,
+            block_bytes,
+            has_states,
+            warnings,
+        })
+    }
+
+    /// The longest request, which most figures need.
+    fn longest(&self) -> Result<u64> {
+        if self.max_model_len == 0 {
+            return Err(super::needed("max_model_len"));
+        }
+        Ok(self.max_model_len)
     }
 }
 
-impl Profile for VllmPlan {
-    fn figure(&self, _: Quantity) -> Result<Option<Figure>> {
-        Ok(None)
+impl Profile for VllmPlan<'_> {
+    fn figure(&self, quantity: Quantity) -> Result<Option<Figure>> {
+        let figure = match quantity {
+            Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
+            Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
+            Quantity::ResidentBytes => Figure::Bytes(self.resident()?),
+            Quantity::KvBytes
+            | Quantity::WindowBytes
+            | Quantity::StateBytes
+            | Quantity::IndexBytes
+            | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
+            Quantity::NeededBytesOneRequest => Figure::Bytes(self.needed_bytes(self.longest()?)?),
+            Quantity::MaxConcurrency => {
+                self.longest()?;
+                Figure::Ratio(self.max_concurrency()?)
+            }
+            Quantity::LoggedKvTokens => {
+                self.longest()?;
+                Figure::Tokens(Tokens::new(self.logged_tokens()?))
+            }
+            Quantity::EstimatedMaxModelLen => {
+                self.longest()?;
+                Figure::Tokens(Tokens::new(self.longest_length()?))
+            }
+            Quantity::NumBlocks => Figure::Blocks(self.num_blocks()?),
+            Quantity::AttentionBlockSize => Figure::Tokens(Tokens::new(self.blocks.attention)),
+            Quantity::PaddingFraction => Figure::Ratio(self.padding_fraction()),
+            Quantity::StateBlocksPerRequest => Figure::Blocks(self.state_blocks()),
+            Quantity::MaxRunningRequests
+            | Quantity::PoolBytesPerToken
+            | Quantity::PoolBytes
+            | Quantity::RequestTableBytes
+            | Quantity::CheckpointBytes
+            | Quantity::OverestimateFactor => return Ok(None),
+        };
+        Ok(Some(figure))
     }
+
+    fn padding(&self) -> Result<Vec<Padding>> {
+        self.padding_rows()
+    }
+
+    fn log_lines(&self) -> Result<Vec<String>> {
+        self.lines()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.warnings.clone()
+    }
+}
+
+impl Setup<'_> {
+    /// Whether pages of several sizes lie side by side in one block: the layout of DeepSeek-V4 and of pooled indexers.
+    fn block_outermost(&self) -> bool {
+        self.architecture.classes().iter().flat_map(|class| &class.mixers).any(|mixer| match mixer {
+            Mixer::Compressed(_) | Mixer::IndexedFull(..) => true,
+            Mixer::Dsa { index: Some(keys), .. } => keys.pool.get() > 1,
+            _ => false,
+        })
+    }
+
+    fn warn(&self, warnings: &mut Vec<Warning>) {
+        for class in self.architecture.architectures() {
+            if let Some((_, last)) = self.rules.gone_classes.iter().find(|(gone, _)| gone == class) {
+                let what = format!(
+                    "this version of vLLM no longer has {class} (last: {last}); the figures follow its planner's rules"
+                );
+                warnings.push(Warning::new("architectures", what));
+            }
+        }
+        let mixers = || self.architecture.classes().iter().flat_map(|class| &class.mixers);
+        if self.settings.hybrid_manager.is_none()
+            && mixers().any(|mixer| matches!(mixer, Mixer::Chunked { .. }))
+        {
+            let what = "not given; with chunked layers vLLM itself turns it off unless told otherwise, and then \
+                        every layer keeps all tokens (hybrid_manager=false)";
+            warnings.push(Warning::new("hybrid_manager", what));
+        }
+        if mixers().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)))
+            || mixers().any(|mixer| matches!(mixer, Mixer::Compressed(attention) if attention.generation == crate::mixer::Generation::V41))
+        {
+            warnings.push(Warning::new("engine", "vLLM's pages for this mixer were not checked against an answer of its planner"));
+        }
+    }
+}
+
+fn gpu(settings: &Settings, warnings: &mut Vec<Warning>) -> Gpu {
+    let gpu = Gpu::named(settings.gpu.as_deref());
+    if !gpu.known {
+        warnings.push(Warning::new("gpu", "unknown to the rules of back ends; those of an H100 are taken"));
+    }
+    gpu
+}
+
+/// How states are kept: what is set, else by prefix caching, which is on for hybrids since 0.33.
+fn cache_mode(
+    architecture: &Architecture,
+    settings: &Settings,
+    rules: Rules,
+    warnings: &mut Vec<Warning>,
+) -> MambaCacheMode {
+    let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
+        (Some(mode), _) => mode,
+        (None, Some(true)) => MambaCacheMode::Align,
+        (None, None) if rules.hybrid_prefix_caching => MambaCacheMode::Align,
+        (None, Some(false) | None) => MambaCacheMode::None,
+    };
+    let states = architecture
+        .classes()
+        .iter()
+        .flat_map(|class| &class.mixers)
+        .any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
+    if states && mode == MambaCacheMode::All && rules.no_all_mode {
+        warnings.push(Warning::new("mamba_cache_mode", "this version of vLLM no longer has the mode all"));
+    }
+    if states && settings.mamba_cache_mode.is_none() && settings.prefix_caching.is_none() {
+        let what = format!("not given; states are kept in mode {} by default", mode.name());
+        warnings.push(Warning::new("prefix_caching", what));
+    }
+    mode
+}
+
+/// Tokens in flight: a batch for each that may be scheduled and not yet settled.
+fn flight(
+    settings: &Settings,
+    rules: Rules,
+    gpu: Gpu,
+    grouping: &Grouping,
+    warnings: &mut Vec<Warning>,
+) -> Flight {
+    let batch_tokens = settings.max_num_batched_tokens.unwrap_or(gpu.default_batched_tokens);
+    let matters = grouping
+        .groups
+        .iter()
+        .flat_map(|group| &group.sets)
+        .any(|set| !set.spec.keeps_every_token() && !set.spec.is_state());
+    if matters && settings.max_num_batched_tokens.is_none() {
+        let what = format!("not given; {batch_tokens} is the server's default on this GPU");
+        warnings.push(Warning::new("max_num_batched_tokens", what));
+    }
+    let overlapping = settings.async_scheduling.unwrap_or(rules.async_scheduling);
+    let batches = if rules.batches_in_flight { settings.pp() + u64::from(overlapping) } else { 1 };
+    Flight { tokens: batch_tokens.saturating_mul(batches), encoder_tokens: batch_tokens, dcp: settings.dcp() }
+}
+
+/// Bytes of one block on every rank: its widest group there.
+fn block_bytes(grouping: &Grouping, ranks: &[usize]) -> Result<Vec<u64>> {
+    let mut first = 0;
+    let mut all = Vec::with_capacity(ranks.len());
+    for end in ranks {
+        let mut widest = 0;
+        for group in &grouping.groups {
+            widest = group.width(|layer| (first..*end).contains(&layer))?.max(widest);
+        }
+        // The older packing has room for every page, so its width does not follow from a group.
+        all.push(grouping.block_bytes.filter(|_| ranks.len() == 1).unwrap_or(widest));
+        first = *end;
+    }
+    Ok(all)
+}
+
+/// Bytes for each token of a block.
+fn per_token(bytes: u64, tokens: u64) -> Result<BytesPerToken> {
+    BytesPerToken::new(crate::Bytes::new(bytes), tokens)
 }

@@ -1,0 +1,144 @@
+//! The attention block: chosen by the back end, raised in hybrids until an attention page holds a state.
+//!
+//! Source: vLLM 0.33, `platforms/interface.py` and the back ends' kernel block sizes.
+
+use super::Setup;
+use super::gpu::Family;
+use super::layers::Blocks;
+use crate::format::KvFormat;
+use crate::mixer::{Generation, Mixer, Recurrence};
+use crate::settings::{GdnPrefillBackend, MambaCacheMode};
+use crate::{Error, Result};
+
+/// MLA decode kernels want 128 tokens in whole kernel blocks, so hybrids with MLA align to it.
+const MLA_HYBRID_ALIGNMENT: u64 = 128;
+/// Tokens between two states that FlashInfer's gated DeltaNet prefill can export.
+const GDN_EXPORT_ALIGNMENT: u64 = 64;
+/// Kernel blocks of FlashAttention, FlashInfer and Triton.
+const KERNEL_BLOCK: u64 = 16;
+
+impl Setup<'_> {
+    fn mixers(&self) -> impl Iterator<Item = &Mixer> {
+        self.architecture
+            .classes()
+            .iter()
+            .filter(|class| class.borrows.is_none())
+            .flat_map(|class| &class.mixers)
+    }
+
+    /// The block sizes of this model.
+    pub(super) fn align(&self) -> Result<Blocks> {
+        let base = self.base_block();
+        let mut state = 0;
+        for mixer in self.mixers() {
+            if let Mixer::Recurrent(recurrent) = mixer {
+                state = self.state_bytes(recurrent)?.max(state);
+            }
+        }
+        let Some(token) = self.attention_token_bytes()?.filter(|_| state > 0) else {
+            return Ok(Blocks { attention: base, state_page: None });
+        };
+        let alignment = self.hybrid_alignment(base);
+        let raised = state.div_ceil(token).div_ceil(alignment).checked_mul(alignment);
+        let raised = raised.ok_or_else(|| Error::overflow("raising the attention block"))?;
+        let attention = raised.max(base);
+        let page = attention.checked_mul(token).ok_or_else(|| Error::overflow("the attention page"))?;
+        Ok(Blocks { attention, state_page: (page != state).then_some(page) })
+    }
+
+    /// The block size before alignment: what is set, or what the back end of this GPU prefers.
+    fn base_block(&self) -> u64 {
+        if let Some(block) = self.settings.block_size {
+            return block;
+        }
+        let mut block = KERNEL_BLOCK;
+        for mixer in self.mixers() {
+            block = block.max(match mixer {
+                Mixer::Compressed(attention) if attention.generation == Generation::V4 => 256,
+                Mixer::Compressed(_) if self.gpu.family == Family::Sm90 => 64,
+                Mixer::Compressed(_) => 128,
+                // The indexer's kernels take pages of 32 keys.
+                Mixer::Dsa { index: Some(keys), .. } => (32 * keys.pool.get()).max(64),
+                Mixer::Dsa { .. } => 64,
+                Mixer::Mla(_) => self.mla_block(),
+                Mixer::Full(heads) | Mixer::Sliding { heads, .. } => self.heads_block(heads.k_width.get()),
+                _ => KERNEL_BLOCK,
+            });
+        }
+        block
+    }
+
+    /// FlashAttention-MLA 16 and FlashMLA 64 (FP8) on SM90, FlashInfer 32 on `SM10x`, Triton 16 elsewhere.
+    fn mla_block(&self) -> u64 {
+        let fp8 = matches!(self.latent_format(false), KvFormat::Fp8 | KvFormat::Fp8DsMla);
+        match self.gpu.family {
+            Family::Sm90 if fp8 => 64,
+            Family::Sm100 => 32,
+            Family::Ampere | Family::Sm90 | Family::Sm120 => KERNEL_BLOCK,
+        }
+    }
+
+    /// FlashAttention 4 reads FP8 caches of 512-wide heads in tiles of 64 tokens on SM90.
+    fn heads_block(&self, width: u64) -> u64 {
+        let fp8 = self.settings.kv_dtype == Some(KvFormat::Fp8);
+        if self.rules.wide_fp8_blocks && fp8 && width == 512 && self.gpu.family == Family::Sm90 {
+            return 64;
+        }
+        KERNEL_BLOCK
+    }
+
+    /// What a raised block is a multiple of.
+    fn hybrid_alignment(&self, base: u64) -> u64 {
+        if let Some(block) = self.settings.kernel_block_size {
+            return block;
+        }
+        let mla = self.mixers().any(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. }));
+        let alignment = if mla { base.max(MLA_HYBRID_ALIGNMENT) } else { base.max(KERNEL_BLOCK) };
+        if self.cache_mode == MambaCacheMode::Align && self.gdn_exports_states() && self.only_gdn_states() {
+            return lcm(alignment, GDN_EXPORT_ALIGNMENT);
+        }
+        alignment
+    }
+
+    /// Whether gated DeltaNet prefills with kernels that export states: `FlashInfer`'s, chosen on SM90 and `SM10x`.
+    pub(super) fn gdn_exports_states(&self) -> bool {
+        let flashinfer =
+            match (self.settings.gdn_prefill_backend, self.settings.mamba_prefill_checkpoint_blocks) {
+                (Some(backend), _) => backend == GdnPrefillBackend::FlashInfer,
+                (None, Some(pages)) => pages > 0,
+                (None, None) => matches!(self.gpu.family, Family::Sm90 | Family::Sm100),
+            };
+        flashinfer && self.rules.prefill_checkpoints
+    }
+
+    fn only_gdn_states(&self) -> bool {
+        self.mixers().all(|mixer| match mixer {
+            Mixer::Recurrent(recurrent) => matches!(recurrent.recurrence, Recurrence::GatedDeltaNet { .. }),
+            _ => true,
+        })
+    }
+
+    /// Bytes of one token in one attention layer; `None` for models without attention.
+    fn attention_token_bytes(&self) -> Result<Option<u64>> {
+        for mixer in self.mixers() {
+            let bytes = match mixer {
+                Mixer::Full(heads) | Mixer::IndexedFull(heads, _) | Mixer::Sliding { heads, .. } => {
+                    self.heads_row(heads)?
+                }
+                Mixer::Mla(latent) => self.latent_row(latent, false)?,
+                Mixer::Dsa { latent, .. } => self.latent_row(latent, true)?,
+                _ => continue,
+            };
+            return Ok(Some(bytes));
+        }
+        Ok(None)
+    }
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x.max(1) * b
+}

@@ -1,0 +1,118 @@
+//! What a pool holds: blocks, requests, the token line, and the longest request.
+//!
+//! Source: vLLM 0.33, `v1/core/kv_cache_planning.py` and `kv_cache_utils.py`.
+
+use super::VllmPlan;
+use crate::engine::needed;
+use crate::{Bytes, Error, Result};
+
+impl VllmPlan<'_> {
+    /// Blocks that one request of `length` tokens holds, over all groups.
+    pub(super) fn blocks(&self, length: u64) -> u64 {
+        self.grouping.groups.iter().map(|group| group.blocks(length, self.flight)).sum()
+    }
+
+    /// Bytes of one block on the rank where it is widest.
+    pub(super) fn widest_block(&self) -> u64 {
+        self.block_bytes.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Bytes that one request of `length` tokens needs, on the rank where it needs most.
+    pub(super) fn needed_bytes(&self, length: u64) -> Result<Bytes> {
+        Bytes::new(self.widest_block()).times(self.blocks(length))
+    }
+
+    /// Blocks of the pool: those of the rank that has the fewest. The one that is never handed out counts.
+    pub(super) fn num_blocks(&self) -> Result<u64> {
+        let available = self.available()?;
+        let fewest = self.block_bytes.iter().filter(|bytes| **bytes > 0).map(|bytes| available / bytes).min();
+        // A model without a cache still has that one block.
+        Ok(fewest.unwrap_or(1))
+    }
+
+    /// Requests of the longest length that the pool holds, in the engine's own floating point.
+    pub(super) fn max_concurrency(&self) -> Result<f64> {
+        match self.blocks(self.max_model_len) {
+            0 => Err(Error::setting("max_model_len", "a request of this model holds no blocks")),
+            blocks => Ok(self.num_blocks()? as f64 / blocks as f64),
+        }
+    }
+
+    /// The figure of the cache size line.
+    ///
+    /// Since 0.21 it is concurrency × longest length, both in floating point, cut off; that can be one below the exact
+    /// quotient. Before, blocks were divided evenly over groups as if every layer kept everything.
+    pub(super) fn logged_tokens(&self) -> Result<u64> {
+        if self.rules.group_aware_token_line {
+            return Ok(truncate(self.max_concurrency()? * self.max_model_len as f64));
+        }
+        let groups = self.grouping.groups.len().max(1) as u64;
+        let blocks =
+            self.grouping.groups.iter().flat_map(|group| &group.sets).filter(|set| !set.spec.is_state());
+        let smallest = blocks.map(|set| set.spec.block).min().unwrap_or(self.blocks.attention);
+        let tokens = (self.num_blocks()? / groups).checked_mul(smallest);
+        tokens
+            .and_then(|tokens| tokens.checked_mul(self.flight.dcp))
+            .ok_or_else(|| Error::overflow("tokens of the pool"))
+    }
+
+    /// The longest request up to the longest length that passes the fit check on every rank; 0 where none does.
+    pub(super) fn longest_length(&self) -> Result<u64> {
+        let available = self.available()?;
+        let mut longest = self.max_model_len;
+        for bytes in self.block_bytes.iter().copied().filter(|bytes| *bytes > 0) {
+            let reserved = if self.rules.null_block_in_check { bytes } else { 0 };
+            let usable = available.saturating_sub(reserved) / bytes;
+            longest = largest_fitting(longest, |length| self.blocks(length) <= usable);
+        }
+        Ok(longest)
+    }
+
+    fn available(&self) -> Result<u64> {
+        self.settings.available_kv_bytes.ok_or_else(|| needed("available_kv_bytes"))
+    }
+}
+
+/// The largest number from 1 to `limit` that fits, where everything below a fitting number fits; 0 where none does.
+pub(super) fn largest_fitting(limit: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, limit);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// The integer part of a figure that is a count of tokens.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the engine cuts off; a count of tokens is not negative, and `as` saturates"
+)]
+fn truncate(tokens: f64) -> u64 {
+    tokens as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_that_fits() {
+        for limit in [0, 1, 2, 63, 64, 1000] {
+            for largest in 0..=limit.min(100) {
+                assert_eq!(largest_fitting(limit, |n| n <= largest), largest, "{limit}");
+            }
+        }
+    }
+
+    /// GLM-5.1: 6960 blocks, 3168 a request of 202,752 tokens. The exact quotient is 445,440; the engine says 445,439.
+    #[test]
+    fn the_token_line_is_cut_off_in_floating_point() {
+        assert_eq!(truncate(6960.0 / 3168.0 * 202_752.0), 445_439);
+    }
+}

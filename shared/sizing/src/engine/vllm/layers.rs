@@ -1,0 +1,212 @@
+//! From an architecture to the caches of its layers, drafts included.
+
+use super::Setup;
+use super::spec::{Kind, Spec};
+use crate::mixer::{CompressedAttention, Heads, IndexKeys, Latent, Mixer, Recurrence, Recurrent};
+use crate::settings::MambaCacheMode;
+use crate::{Error, Result};
+
+/// Equal layers: their cache and which layers they are. Draft layers count on from the last.
+#[derive(Clone, Debug)]
+pub(super) struct LayerSet {
+    pub(super) spec: Spec,
+    pub(super) layers: Vec<usize>,
+}
+
+/// Block sizes that alignment settled before any cache is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    /// Tokens of an attention block.
+    pub(super) attention: u64,
+    /// Bytes that a state's page is padded to.
+    pub(super) state_page: Option<u64>,
+}
+
+impl Setup<'_> {
+    /// The caches of all layers, equal ones together.
+    pub(super) fn layer_sets(&self, blocks: Blocks) -> Result<Vec<LayerSet>> {
+        let mut sets: Vec<LayerSet> = Vec::new();
+        for class in self.architecture.classes() {
+            if class.borrows.is_some() {
+                continue;
+            }
+            for mixer in &class.mixers {
+                for spec in self.specs(mixer, blocks)? {
+                    add(&mut sets, spec, &class.layers);
+                }
+            }
+        }
+        let drafts = usize::try_from(self.settings.draft_layers.unwrap_or(0)).unwrap_or(usize::MAX);
+        if drafts > 0 {
+            let first = self.architecture.layer_count();
+            let layers: Vec<usize> = (first..first + drafts).collect();
+            for spec in self.specs(&self.draft_mixer()?, blocks)? {
+                add(&mut sets, spec, &layers);
+            }
+        }
+        Ok(sets)
+    }
+
+    /// The mixer of a draft (MTP) layer: the window alone for DeepSeek-V4, a window for MiMo-V2, else the last layer
+    /// that keeps every token, with index keys of its own.
+    fn draft_mixer(&self) -> Result<Mixer> {
+        let windowed = self.architecture.model_type().is_some_and(|class| class.starts_with("mimo_v2"));
+        let classes = self.architecture.classes();
+        let mixers = || classes.iter().rev().flat_map(|class| &class.mixers);
+        let found = mixers().find_map(|mixer| match mixer {
+            Mixer::Compressed(attention) => {
+                Some(Mixer::Compressed(CompressedAttention { compression: None, ..attention.clone() }))
+            }
+            Mixer::Sliding { .. } if windowed => Some(mixer.clone()),
+            Mixer::Full(_) | Mixer::IndexedFull(..) | Mixer::Mla(_) if !windowed => Some(mixer.clone()),
+            Mixer::Dsa { index: Some(_), .. } => Some(mixer.clone()),
+            _ => None,
+        });
+        found.ok_or_else(|| {
+            Error::setting("draft_layers", "this model has no layer that a draft layer copies")
+        })
+    }
+
+    fn specs(&self, mixer: &Mixer, blocks: Blocks) -> Result<Vec<Spec>> {
+        let block = blocks.attention;
+        Ok(match mixer {
+            Mixer::Full(heads) => vec![self.heads_spec(Kind::Full, heads, block)?],
+            Mixer::IndexedFull(heads, keys) => {
+                vec![self.heads_spec(Kind::Full, heads, block)?, self.index_spec(keys, block)?]
+            }
+            Mixer::Sliding { heads, window } => {
+                let kind = Kind::Window { window: window.get(), extra: self.retained_for_drafts() };
+                vec![self.heads_spec(kind, heads, block)?]
+            }
+            Mixer::Chunked { heads, chunk } => {
+                vec![self.heads_spec(Kind::Chunk { chunk: chunk.get() }, heads, block)?]
+            }
+            Mixer::Mla(latent) => vec![self.latent_spec(latent, block, false)?],
+            Mixer::Dsa { latent, index, .. } => {
+                let mut specs = vec![self.latent_spec(latent, block, true)?];
+                if let Some(keys) = index {
+                    specs.push(self.index_spec(keys, block)?);
+                    specs.extend(self.pool_ring(keys));
+                }
+                specs
+            }
+            Mixer::Compressed(attention) => self.compressed_specs(attention, block)?,
+            Mixer::Recurrent(recurrent) => vec![self.state_spec(recurrent, blocks)?],
+            Mixer::Cross { heads, .. } => vec![self.heads_spec(Kind::Cross, heads, block)?],
+            Mixer::None => Vec::new(),
+        })
+    }
+
+    fn heads_spec(&self, kind: Kind, heads: &Heads, block: u64) -> Result<Spec> {
+        let shape = [heads.kv_heads.get(), heads.k_width.get(), heads.v_width.get()];
+        Ok(Spec { shape, ..plain(kind, block, self.heads_row(heads)?) })
+    }
+
+    fn latent_spec(&self, latent: &Latent, block: u64, sparse: bool) -> Result<Spec> {
+        Ok(plain(Kind::Latent, block, self.latent_row(latent, sparse)?))
+    }
+
+    fn index_spec(&self, keys: &IndexKeys, block: u64) -> Result<Spec> {
+        let tokens_per_entry = keys.pool.get().max(1);
+        Ok(Spec { tokens_per_entry, ..plain(Kind::Index, block, self.index_row(keys)?) })
+    }
+
+    /// Keys that share an entry wait in a ring until their pool is whole: raw bf16 key and gate of each token, for whole
+    /// pools that also cover the drafts (vLLM 0.33, `models/glm5next`).
+    fn pool_ring(&self, keys: &IndexKeys) -> Option<Spec> {
+        let pool = keys.pool.get();
+        if pool <= 1 {
+            return None;
+        }
+        let pools = (pool + self.settings.draft_tokens()).div_ceil(pool).next_power_of_two();
+        Some(plain(Kind::Ring, pool * pools, 2 * keys.width.get() * 2))
+    }
+
+    /// DeepSeek-V4: a compressed stream with its indexer, compressors as small windows of f32 rows, and the window.
+    fn compressed_specs(&self, attention: &CompressedAttention, block: u64) -> Result<Vec<Spec>> {
+        let mut specs = Vec::with_capacity(5);
+        if let Some(branch) = &attention.compression {
+            let ratio = branch.ratio.get();
+            let (record, alignment) = self.record(attention, false)?;
+            let entry = |kind, entry_bytes| Spec {
+                tokens_per_entry: ratio,
+                alignment,
+                ..plain(kind, block, entry_bytes)
+            };
+            if branch.own_store {
+                specs.push(entry(Kind::Latent, record));
+            }
+            if let Some(keys) = &branch.index {
+                specs.push(entry(Kind::Index, self.index_row(keys)?));
+            }
+            if let Some(rows) = &branch.rows {
+                // Two overlapping groups of `ratio` rows, or one; value and weight of every width, in f32.
+                let overlapping = rows.rows.get() > ratio;
+                let halves = 1 + u64::from(overlapping);
+                let compressor_block = if overlapping { 4 } else { 8 };
+                let kind = Kind::LatentWindow { window: halves * ratio, state: true };
+                let row = |width: u64| {
+                    let bytes = 4 * 2 * halves * width;
+                    Spec { alignment, shape: [1, width, 0], ..plain(kind, compressor_block, bytes) }
+                };
+                specs.push(row(attention.width.get()));
+                if let Some(keys) = &branch.index {
+                    specs.push(row(keys.width.get()));
+                }
+            }
+        }
+        let (record, alignment) = self.record(attention, true)?;
+        let kind = Kind::LatentWindow { window: attention.window.get(), state: false };
+        let window_block = match attention.generation {
+            crate::mixer::Generation::V4 => 64,
+            crate::mixer::Generation::V41 => 32,
+        };
+        specs.push(Spec { alignment, ..plain(kind, window_block, record) });
+        Ok(specs)
+    }
+
+    fn state_spec(&self, recurrent: &Recurrent, blocks: Blocks) -> Result<Spec> {
+        let drafts = self.settings.draft_tokens();
+        let kind = match self.cache_mode {
+            MambaCacheMode::None => Kind::State { pages: 1 + drafts },
+            MambaCacheMode::Align => {
+                Kind::State { pages: 2 + drafts + self.prefill_checkpoints(&recurrent.recurrence) }
+            }
+            MambaCacheMode::All => Kind::StatePerBlock,
+        };
+        let bytes = self.state_bytes(recurrent)?;
+        Ok(Spec { padded: blocks.state_page, ..plain(kind, blocks.attention, bytes) })
+    }
+
+    /// Extra state pages of a request in align mode: layers that export a state inside a prefill have one.
+    fn prefill_checkpoints(&self, recurrence: &Recurrence) -> u64 {
+        if let Some(pages) = self.settings.mamba_prefill_checkpoint_blocks {
+            return pages;
+        }
+        let exports = match recurrence {
+            Recurrence::GatedDeltaNet { .. } => self.gdn_exports_states(),
+            Recurrence::Mamba2 { .. } => true,
+            _ => false,
+        };
+        u64::from(exports && self.rules.prefill_checkpoints)
+    }
+
+    /// Tokens below a window that a chain of draft modules reads again.
+    fn retained_for_drafts(&self) -> u64 {
+        if self.settings.draft_layers.unwrap_or(0) > 1 {
+            return self.settings.draft_tokens().saturating_sub(1);
+        }
+        0
+    }
+}
+
+fn plain(kind: Kind, block: u64, entry_bytes: u64) -> Spec {
+    Spec { kind, block, tokens_per_entry: 1, entry_bytes, alignment: 1, padded: None, shape: [1, 1, 1] }
+}
+
+fn add(sets: &mut Vec<LayerSet>, spec: Spec, layers: &[usize]) {
+    match sets.iter_mut().find(|set| set.spec == spec) {
+        Some(set) => set.layers.extend_from_slice(layers),
+        None => sets.push(LayerSet { spec, layers: layers.to_vec() }),
+    }
+}

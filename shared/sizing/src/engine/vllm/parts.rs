@@ -1,0 +1,89 @@
+//! What a request holds at some length: slope, fixed part, and the parts by kind.
+
+use super::spec::Kind;
+use super::{VllmPlan, per_token};
+use crate::engine::{Quantity, needed};
+use crate::{Bytes, BytesPerToken, Result};
+
+/// Beyond every window and every batch in flight.
+const BEYOND_WINDOWS: u64 = crate::Tokens::MAX.get();
+
+impl VllmPlan<'_> {
+    /// Bytes that one more token adds: a block's bytes over its tokens, in the groups that still grow at the context.
+    pub(super) fn slope(&self) -> Result<BytesPerToken> {
+        let at = self.context.map_or(BEYOND_WINDOWS, crate::Tokens::get);
+        let mut total = BytesPerToken::ZERO;
+        for group in &self.grouping.groups {
+            let spec = &group.sets[0].spec;
+            let sharing = if spec.keeps_every_token() { self.flight.dcp } else { 1 };
+            let grows = group.blocks(at.saturating_add(spec.block * sharing), self.flight)
+                > group.blocks(at, self.flight);
+            if grows || (at == BEYOND_WINDOWS && spec.keeps_every_token()) {
+                total = total.plus(per_token(self.widest_block(), spec.block * sharing)?)?;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Bytes of blocks in groups that no longer grow at the context.
+    pub(super) fn fixed(&self) -> Result<Bytes> {
+        let at = self.context.map_or(BEYOND_WINDOWS, crate::Tokens::get);
+        let mut blocks = 0;
+        for group in &self.grouping.groups {
+            let spec = &group.sets[0].spec;
+            let held = group.blocks(at, self.flight);
+            if !spec.keeps_every_token() && group.blocks(at.saturating_add(spec.block), self.flight) == held {
+                blocks += held;
+            }
+        }
+        Bytes::new(self.widest_block()).times(blocks)
+    }
+
+    /// Bytes of all blocks that the batch holds.
+    pub(super) fn resident(&self) -> Result<Bytes> {
+        let context = self.context.ok_or_else(|| needed("context"))?;
+        self.needed_bytes(context.get())?.times(self.batch)
+    }
+
+    /// Bytes of the pages of one kind that the batch holds, without the unused width of blocks.
+    pub(super) fn part(&self, quantity: Quantity) -> Result<Bytes> {
+        let context = self.context.ok_or_else(|| needed("context"))?;
+        let mut total = Bytes::ZERO;
+        for group in &self.grouping.groups {
+            let blocks = group.blocks(context.get(), self.flight);
+            for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
+                let layers = self.layers_on_widest_rank(&set.layers);
+                total = total.plus(Bytes::new(set.spec.page()?).times(layers)?.times(blocks)?)?;
+            }
+        }
+        total.times(self.batch)
+    }
+
+    /// Blocks of one request that hold recurrent state.
+    pub(super) fn state_blocks(&self) -> u64 {
+        let states = self.grouping.groups.iter().filter(|group| group.sets[0].spec.is_state());
+        states.map(|group| group.blocks(self.max_model_len, self.flight)).sum()
+    }
+
+    /// How many of these layers the rank with the widest block has.
+    pub(super) fn layers_on_widest_rank(&self, layers: &[usize]) -> u64 {
+        let widest = self.widest_block();
+        let rank = self.block_bytes.iter().position(|bytes| *bytes == widest).unwrap_or(0);
+        let first = rank.checked_sub(1).map_or(0, |before| self.ranks[before]);
+        layers.iter().filter(|layer| (first..self.ranks[rank]).contains(layer)).count() as u64
+    }
+}
+
+fn kind_of(kind: Kind) -> Quantity {
+    match kind {
+        Kind::Full | Kind::Latent => Quantity::KvBytes,
+        Kind::Index => Quantity::IndexBytes,
+        Kind::Window { .. } | Kind::Chunk { .. } | Kind::LatentWindow { state: false, .. } => {
+            Quantity::WindowBytes
+        }
+        Kind::State { .. } | Kind::StatePerBlock | Kind::Ring | Kind::LatentWindow { state: true, .. } => {
+            Quantity::StateBytes
+        }
+        Kind::Cross => Quantity::CrossBytes,
+    }
+}

@@ -1,0 +1,178 @@
+//! Bytes of one stored entry: heads, latents, index keys, compressed records, states.
+//!
+//! Sources: vLLM 0.33, the attention back ends' own packing (`v1/attention/backends`), `mla_attention.py`,
+//! `models/deepseek_v4`, `mamba_utils.py`.
+
+use super::Setup;
+use super::gpu::Family;
+use crate::fact::Fact;
+use crate::format::{IndexFormat, KvFormat, StateFormat};
+use crate::mixer::{
+    CompressedAttention, Generation, Heads, IndexKeys, IndexLayout, Latent, Recurrence, Recurrent,
+};
+use crate::{Error, Result};
+
+/// A row of DeepSeek-V3.2 in its scaled layout always has room for a rotary part of 64 values.
+const SCALED_ROPE: u64 = 64;
+
+impl Setup<'_> {
+    /// K/V heads of one rank: at least one, so more ranks than heads hold copies.
+    pub(super) fn heads_on_rank(&self, heads: u64) -> Result<u64> {
+        let tp = self.settings.tp();
+        let fits = if heads >= tp { heads.is_multiple_of(tp) } else { tp.is_multiple_of(heads.max(1)) };
+        if fits {
+            return Ok((heads / tp).max(1));
+        }
+        Err(Error::setting("tp", format!("{heads} K/V heads cannot be shared evenly by {tp} ranks")))
+    }
+
+    /// One token's K and V on one rank.
+    pub(super) fn heads_row(&self, heads: &Heads) -> Result<u64> {
+        let on_rank = self.heads_on_rank(heads.kv_heads.get())?;
+        let k = self.side(self.settings.k_dtype, heads.k_width.get())?;
+        let v = self.side(self.settings.v_dtype, heads.v_width.get())?;
+        multiply(on_rank, k + v)
+    }
+
+    fn side(&self, own: Option<KvFormat>, width: u64) -> Result<u64> {
+        let format = own.or(self.settings.kv_dtype).unwrap_or_else(|| self.model_dtype.into());
+        match format {
+            KvFormat::Fp8DsMla => {
+                Err(Error::setting("kv_dtype", "fp8_ds_mla is a record of latents; this model has K/V heads"))
+            }
+            format => Ok(format.row(1, width)?.get()),
+        }
+    }
+
+    /// The format of latents: what is set, or FP8 for models of the class of GLM-5 on `SM10x`, or the model's dtype.
+    pub(super) fn latent_format(&self, sparse: bool) -> KvFormat {
+        if let Some(format) = self.settings.kv_dtype {
+            return format;
+        }
+        let turns_fp8 =
+            matches!(self.architecture.model_type(), Some("glm_moe_dsa" | "glm5_next_text" | "glm5_next"));
+        if sparse && turns_fp8 && self.gpu.family == Family::Sm100 {
+            return KvFormat::Fp8;
+        }
+        self.model_dtype.into()
+    }
+
+    /// One token's latent. It is not divided by tensor parallelism.
+    pub(super) fn latent_row(&self, latent: &Latent, sparse: bool) -> Result<u64> {
+        let (rank, rope) = (latent.rank.get(), latent.rope.get());
+        let bytes = match self.latent_format(sparse) {
+            KvFormat::Fp8DsMla => KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get(),
+            // FlashMLA's sparse kernels rewrite the flag to their scaled row; FlashInfer's on SM10x keep raw values.
+            KvFormat::Fp8 if sparse && self.gpu.family != Family::Sm100 => {
+                KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get()
+            }
+            // The latent has no V, yet room for both scales.
+            KvFormat::Int8PerTokenHead | KvFormat::Fp8PerTokenHead => rank + rope + 8,
+            KvFormat::Int4PerTokenHead => u64::midpoint(rank, rope) + 8,
+            KvFormat::Nvfp4 if sparse => rank / 2 + rope + rank / 16,
+            format => format.latent(rank, rope)?.get(),
+        };
+        Ok(bytes)
+    }
+
+    /// One key of an indexer.
+    pub(super) fn index_row(&self, keys: &IndexKeys) -> Result<u64> {
+        let native = match keys.layout {
+            IndexLayout::Plain => IndexFormat::Bf16,
+            IndexLayout::Dsa | IndexLayout::Csa => IndexFormat::Fp8,
+        };
+        let format = self.settings.index_dtype.unwrap_or(native);
+        multiply(format.key(keys.width.get())?.get(), keys.heads.get())
+    }
+
+    /// The record of a compressed or window entry, and what its pages are aligned to.
+    pub(super) fn record(&self, attention: &CompressedAttention, window: bool) -> Result<(u64, u64)> {
+        let (width, rope) = (attention.width.get(), attention.rope.get());
+        match (self.settings.kv_dtype, attention.generation) {
+            (None | Some(KvFormat::Fp8DsMla | KvFormat::Fp8), Generation::V4) => {
+                Ok((KvFormat::Fp8DsMla.entry(width, rope)?.get(), 576))
+            }
+            (None | Some(KvFormat::Fp8DsMla | KvFormat::Fp8), Generation::V41) => {
+                let format = if window { KvFormat::Mxfp8 } else { KvFormat::Nvfp4 };
+                Ok((format.entry(width, rope)?.get(), 1))
+            }
+            (Some(format), _) => Ok((format.entry(width, rope)?.get(), 512)),
+        }
+    }
+
+    /// Storage of recurrent state: what is set, what the checkpoint asks, or the engine's own choice for the mixer.
+    pub(super) fn recurrent_dtype(&self, recurrence: &Recurrence) -> StateFormat {
+        if let Some(format) = self.settings.state_dtype.or(self.architecture.recurrent_dtype()) {
+            return format;
+        }
+        let nemotron = self.architecture.model_type() == Some("nemotron_h");
+        match recurrence {
+            Recurrence::Kda { .. } => StateFormat::F32,
+            _ if nemotron && self.rules.nemotron_f32_state => StateFormat::F32,
+            _ => self.model_dtype,
+        }
+    }
+
+    /// All state of one recurrent layer on one rank.
+    pub(super) fn state_bytes(&self, recurrent: &Recurrent) -> Result<u64> {
+        let width = self.recurrent_dtype(&recurrent.recurrence).bytes_per_value();
+        let state = match &recurrent.recurrence {
+            Recurrence::GatedDeltaNet { v_heads, v_dim, k_dim } => {
+                product(&[self.split(v_heads)?, v_dim.get(), k_dim.get()])?
+            }
+            Recurrence::Kda { heads, dim } | Recurrence::Lightning { heads, dim } => {
+                product(&[self.split(heads)?, dim.get(), dim.get()])?
+            }
+            Recurrence::Mamba1 { d_inner, d_state } => product(&[self.split(d_inner)?, d_state.get()])?,
+            Recurrence::Mamba2 { heads, head_dim, d_state, .. } => {
+                product(&[self.split(heads)?, head_dim.get(), d_state.get()])?
+            }
+            Recurrence::ShortConv => 0,
+        };
+        let conv_width = self.settings.conv_dtype.unwrap_or(self.model_dtype).bytes_per_value();
+        let conv = multiply(self.conv_values(recurrent)?, conv_width)?;
+        multiply(state, width)?
+            .checked_add(conv)
+            .ok_or_else(|| Error::overflow("adding state and conv bytes"))
+    }
+
+    /// Values of the convolution's window, which is longer by the drafts except before Mamba-1.
+    fn conv_values(&self, recurrent: &Recurrent) -> Result<u64> {
+        let Some(conv) = &recurrent.conv else { return Ok(0) };
+        let tp = self.settings.tp();
+        let mut columns = conv.kernel.get().saturating_sub(1);
+        let mut channels = conv.channels.get();
+        match &recurrent.recurrence {
+            Recurrence::Mamba1 { .. } => {}
+            Recurrence::Mamba2 { groups, d_state, .. } => {
+                columns += self.settings.draft_tokens();
+                // Groups that cannot be divided are copied until every rank has one.
+                if !groups.get().is_multiple_of(tp) && groups.get() < tp {
+                    channels += product(&[2, tp - groups.get(), d_state.get()])?;
+                }
+            }
+            _ => columns += self.settings.draft_tokens(),
+        }
+        let derived = Fact::derived(channels, conv.channels.source().to_string());
+        multiply(columns, self.split(&derived)?)
+    }
+
+    fn split(&self, count: &Fact) -> Result<u64> {
+        let tp = self.settings.tp();
+        if count.get().is_multiple_of(tp) {
+            return Ok(count.get() / tp);
+        }
+        Err(Error::setting(
+            "tp",
+            format!("{} ({}) is no multiple of {tp} ranks", count.get(), count.source()),
+        ))
+    }
+}
+
+fn multiply(a: u64, b: u64) -> Result<u64> {
+    a.checked_mul(b).ok_or_else(|| Error::overflow(format!("{a} × {b} B")))
+}
+
+fn product(factors: &[u64]) -> Result<u64> {
+    factors.iter().try_fold(1, |total, factor| multiply(total, *factor))
+}
