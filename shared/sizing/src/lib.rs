@@ -20,6 +20,7 @@ pub mod engine;
 pub mod prediction;
 
 mod architecture;
+mod capacity;
 mod catalogue;
 mod compare;
 mod config;
@@ -37,6 +38,7 @@ mod units;
 mod warning;
 
 pub use architecture::{Architecture, LayerClass, PlainHeads};
+pub use capacity::LargestContext;
 pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
 pub use compare::{Comparison, ComponentChange, compare};
 pub use config::{read_config, read_config_value};

@@ -3,6 +3,7 @@
 //! Source: vLLM 0.33, `v1/core/kv_cache_planning.py` and `kv_cache_utils.py`.
 
 use super::VllmPlan;
+use crate::capacity::largest_fitting;
 use crate::engine::needed;
 use crate::{Bytes, Error, Result};
 
@@ -73,20 +74,6 @@ impl VllmPlan<'_> {
     }
 }
 
-/// The largest number from 1 to `limit` that fits, where everything below a fitting number fits; 0 where none does.
-pub(super) fn largest_fitting(limit: u64, fits: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (0, limit);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    low
-}
-
 /// The integer part of a figure that is a count of tokens.
 #[allow(
     clippy::cast_possible_truncation,
@@ -100,15 +87,6 @@ fn truncate(tokens: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_largest_that_fits() {
-        for limit in [0, 1, 2, 63, 64, 1000] {
-            for largest in 0..=limit.min(100) {
-                assert_eq!(largest_fitting(limit, |n| n <= largest), largest, "{limit}");
-            }
-        }
-    }
 
     /// GLM-5.1: 6960 blocks, 3168 a request of 202,752 tokens. The exact quotient is 445,440; the engine says 445,439.
     #[test]
