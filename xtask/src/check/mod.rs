@@ -17,8 +17,8 @@ use crate::workspace::Workspace;
 pub(crate) use browser::find_or_install;
 use tally::Tally;
 
-/// The agent that the tests start is the one that users get: with the page inside.
-const AGENT_FEATURES: [&str; 2] = ["--features", "kvscope/embed-site"];
+/// The agent that the tests start is the one that users get, with the page inside. It needs a built site.
+const SITE_FEATURES: [&str; 2] = ["--features", "kvscope/embed-site"];
 /// Tests inside a module of this name need a browser.
 const BROWSER_MODULE: &str = "in_chromium";
 
@@ -39,7 +39,7 @@ pub(crate) fn test(workspace: &Workspace) -> ExitCode {
     }
     checks.one("clippy, wasm32", || lint_page(workspace));
     // With the site in place the agent is linted as it ships.
-    let features: &[&str] = if site.is_some() { &AGENT_FEATURES } else { &[] };
+    let features: &[&str] = if site.is_some() { &SITE_FEATURES } else { &[] };
     checks.one("clippy, native", || {
         let mut clippy = workspace.cargo();
         clippy.args(["clippy", "--workspace", "--all-targets"]).args(features);

@@ -4,7 +4,6 @@
 //! fonts and the module carry a hash of their content in their names, so they can be cached for ever.
 
 mod files;
-mod fonts;
 mod pack;
 mod wasm;
 
@@ -15,6 +14,7 @@ use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Result};
 use crate::output;
+use crate::process;
 use crate::workspace::Workspace;
 
 pub(crate) use wasm::{Toolchain, toolchain};
@@ -46,7 +46,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Site> {
     let module = wasm::compile(workspace)?;
     let folder = workspace.site();
     let mut sources = files::read_folder(&workspace.root().join("assets").join("site"))?;
-    sources.extend(fonts::files());
+    sources.extend(fonts(workspace)?);
     sources.sort_by(|a, b| a.name.cmp(&b.name));
 
     let fingerprint = fingerprint(&module, &sources)?;
@@ -105,6 +105,15 @@ impl Site {
         }
         Ok(())
     }
+}
+
+/// The figures' font, which a program of its own writes.
+fn fonts(workspace: &Workspace) -> Result<Vec<SiteFile>> {
+    let folder = workspace.own_folder().join("fonts");
+    let mut write = workspace.cargo();
+    write.args(["run", "--quiet", "--package", "xtask", "--features", "fonts", "--bin", "site-fonts", "--"]);
+    process::run(write.arg(&folder))?;
+    files::read_folder(&folder)
 }
 
 /// Changes when a rebuilt site could differ: the module, a source file, or this program.
