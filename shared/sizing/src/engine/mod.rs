@@ -4,9 +4,16 @@
 //! log lines are read. What changed between versions of an engine is data beside its rules. `model_type` and
 //! `architectures` are fields of a config and may choose a rule; a catalogue id may not.
 
+mod llama_cpp;
+mod logical;
+mod naive;
 mod name;
 mod quantity;
 mod report;
+mod sglang;
+mod shard;
+mod transformers;
+mod trtllm;
 mod vllm;
 
 pub use name::{Engine, EngineKind, Version};
@@ -99,7 +106,14 @@ pub(crate) fn needed(name: &str) -> Error {
 fn profile<'q>(query: &'q Query<'_>) -> Result<Box<dyn Profile + 'q>> {
     match query.engine.kind() {
         EngineKind::Vllm => Ok(Box::new(vllm::VllmPlan::new(query)?)),
-        kind => Err(Error::setting("engine", format!("{} has no profile yet", kind.name()))),
+        EngineKind::LlamaCpp => Ok(Box::new(llama_cpp::LlamaPlan::new(query)?)),
+        EngineKind::TrtLlm => trtllm::plan(query),
+        EngineKind::Transformers => transformers::plan(query),
+        EngineKind::Logical => {
+            let rules = logical::DenseRules::logical(query);
+            Ok(Box::new(logical::DensePlan::new(query, rules)?))
+        }
+        EngineKind::SgLang => Ok(Box::new(sglang::SgLangPlan::new(query)?)),
     }
 }
 

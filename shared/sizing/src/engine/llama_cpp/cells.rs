@@ -1,0 +1,129 @@
+//! How a context is split into streams of cells.
+
+use crate::engine::{Query, needed};
+use crate::{Error, Result};
+
+/// Cells come in multiples of this (`GGML_PAD(…, 256)`).
+const CELL_PADDING: u64 = 256;
+/// Tokens of one physical batch where nothing is set.
+const DEFAULT_UBATCH: u64 = 512;
+
+/// The cells of one context, in tokens.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Cells {
+    /// Tokens that were asked for in one stream, before padding.
+    pub(super) asked: u64,
+    /// Cells of one stream.
+    pub(super) per_stream: u64,
+    /// Streams: one where all sequences share it, else one a sequence.
+    pub(super) streams: u64,
+    /// Sequences of the context.
+    pub(super) sequences: u64,
+    /// Snapshots of recurrent state that each sequence can roll back to.
+    pub(super) snapshots: u64,
+    ubatch: u64,
+    full_window: bool,
+}
+
+impl Cells {
+    /// `n_ctx` (or the context) is padded, shared by all sequences in one unified stream or else divided by them, and
+    /// padded again (`llama_context` constructor).
+    ///
+    /// # Errors
+    ///
+    /// Neither `n_ctx`, a context nor the config gives a length, or it is below one token a sequence.
+    pub(super) fn new(query: &Query<'_>) -> Result<Self> {
+        let settings = query.settings;
+        let sequences = settings.n_seq_max.unwrap_or(query.batch);
+        let unified = settings.kv_unified.unwrap_or(false);
+        let total = settings
+            .n_ctx
+            .or(query.context.map(crate::Tokens::get))
+            .or_else(|| query.architecture.max_context().map(crate::Fact::get))
+            .ok_or_else(|| needed("n_ctx"))?;
+        let (asked, streams) = if unified { (total, 1) } else { (padded(total)? / sequences, sequences) };
+        if asked == 0 {
+            return Err(Error::setting("n_ctx", format!("{total} cells for {sequences} sequences")));
+        }
+        Ok(Self {
+            asked: if unified { total } else { total / sequences },
+            per_stream: padded(asked)?,
+            streams,
+            sequences,
+            snapshots: settings.n_rs_seq.unwrap_or(settings.draft_tokens()),
+            ubatch: settings.n_ubatch.unwrap_or(DEFAULT_UBATCH),
+            full_window: settings.swa_full.unwrap_or(false),
+        })
+    }
+
+    /// Cells of one stream of a window cache: the window of every sequence that shares the stream, and the batch that
+    /// is being written (`llama_kv_cache_iswa` constructor).
+    pub(super) fn window(&self, window: u64, sequences_in_stream: u64) -> Result<u64> {
+        if self.full_window {
+            return Ok(self.per_stream);
+        }
+        let wanted = window.checked_mul(sequences_in_stream).and_then(|cells| cells.checked_add(self.ubatch));
+        padded(wanted.unwrap_or(u64::MAX).min(self.per_stream))
+    }
+
+    /// Sequences that share one stream.
+    pub(super) fn sequences_in_stream(&self) -> u64 {
+        self.sequences / self.streams
+    }
+
+    /// Cells of one stream that keep an entry for every `ratio` tokens (`llama_kv_cache_dsv4` constructor).
+    pub(super) fn compressed(&self, ratio: u64) -> Result<u64> {
+        padded(self.per_stream.div_ceil(ratio.max(1)).max(1))
+    }
+}
+
+fn padded(cells: u64) -> Result<u64> {
+    cells
+        .checked_next_multiple_of(CELL_PADDING)
+        .ok_or_else(|| Error::overflow(format!("{cells} cells rounded up to {CELL_PADDING}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Architecture, Settings, read_config};
+
+    fn cells(settings: &[(&str, &str)]) -> Result<Cells> {
+        let architecture: Architecture = read_config(
+            r#"{"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 64}"#,
+        )?;
+        let mut chosen = Settings::default();
+        for (name, value) in settings {
+            chosen.set(name, value)?;
+        }
+        Cells::new(&Query::new(&architecture, "llama.cpp".parse()?, &chosen)?)
+    }
+
+    /// llama.cpp of October 2026: 10000 over 4 sequences becomes 4 × 2560, unified 10240.
+    #[test]
+    fn a_context_is_padded_before_and_after_it_is_divided() {
+        let split = cells(&[("n_ctx", "10000"), ("n_seq_max", "4")]).unwrap();
+        assert_eq!((split.per_stream, split.streams), (2560, 4));
+        let unified = cells(&[("n_ctx", "10000"), ("n_seq_max", "4"), ("kv_unified", "true")]).unwrap();
+        assert_eq!((unified.per_stream, unified.streams), (10_240, 1));
+    }
+
+    /// Gemma-3's window of 1024 with micro-batches of 512: 1536 cells alone, 4608 for four sequences in one stream.
+    #[test]
+    fn windows_hold_every_sequence_of_their_stream_and_a_batch() {
+        let alone = cells(&[("n_ctx", "131072")]).unwrap();
+        assert_eq!(alone.window(1024, alone.sequences_in_stream()).unwrap(), 1536);
+        let shared = cells(&[("n_ctx", "32768"), ("n_seq_max", "4"), ("kv_unified", "true")]).unwrap();
+        assert_eq!(shared.window(1024, shared.sequences_in_stream()).unwrap(), 4608);
+        let full = cells(&[("n_ctx", "32768"), ("swa_full", "true")]).unwrap();
+        assert_eq!(full.window(1024, 1).unwrap(), 32_768);
+        let short = cells(&[("n_ctx", "512")]).unwrap();
+        assert_eq!(short.window(1024, 1).unwrap(), 512);
+    }
+
+    #[test]
+    fn a_context_needs_a_length() {
+        assert_eq!(cells(&[]).unwrap_err().place(), Some("n_ctx"));
+        assert!(cells(&[("n_ctx", "0")]).is_err());
+    }
+}

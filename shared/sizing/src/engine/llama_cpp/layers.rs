@@ -1,0 +1,310 @@
+//! The caches of a model: which cells its layers need, and how wide a cell is.
+
+use super::Role;
+use super::cells::Cells;
+use crate::architecture::Architecture;
+use crate::engine::Padding;
+use crate::engine::shard::{RankClass, RankState};
+use crate::format::KvFormat;
+use crate::growth::Growth;
+use crate::mixer::{Heads, IndexKeys, Mixer};
+use crate::settings::Formats;
+use crate::state::{ComponentKind, StateComponent};
+use crate::warning::Warning;
+use crate::{Bytes, Result};
+
+/// Classes whose window llama.cpp does not use: their layers keep every token (`llama-model.cpp`; Phi-3's window is
+/// switched off there).
+const WINDOW_UNUSED: [&str; 11] = [
+    "mistral",
+    "mixtral",
+    "ministral",
+    "mistral3",
+    "phi3",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+    "starcoder2",
+    "granite",
+];
+
+/// Equal caches of several layers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cache {
+    /// What it keeps.
+    pub(super) role: Role,
+    /// Layers that have one.
+    pub(super) layers: u64,
+    /// Bytes of the K part of one cell of one layer; of state, of the convolution.
+    pub(super) k: Bytes,
+    /// Bytes of the V part; of state, of the recurrence.
+    pub(super) v: Bytes,
+    /// Bytes of one cell of one layer.
+    pub(super) cell: Bytes,
+    /// Cells of one stream.
+    pub(super) cells: u64,
+    /// Copies of those cells: streams, or sequences with their snapshots.
+    pub(super) copies: u64,
+    /// Tokens that share a cell.
+    pub(super) ratio: u64,
+    /// Of `cell`, bytes that pad the V row to the widest of the model.
+    pub(super) row_padding: Bytes,
+    /// Types of the two parts.
+    pub(super) formats: [&'static str; 2],
+}
+
+impl Cache {
+    /// Bytes of all layers and copies.
+    pub(super) fn bytes(&self) -> Result<Bytes> {
+        self.cell.times(self.cells)?.times(self.copies)?.times(self.layers)
+    }
+
+    /// Cells beyond the tokens asked for, and padded rows.
+    pub(super) fn padding(&self, cells: &Cells) -> Result<Vec<Padding>> {
+        let mut found = Vec::new();
+        let used = cells.asked.div_ceil(self.ratio);
+        if matches!(self.role, Role::Full | Role::Compressed | Role::Index) && used < self.cells {
+            let bytes = self.cell.times(self.cells - used)?.times(self.copies)?.times(self.layers)?;
+            let why = format!("cells come in multiples of 256: {} for {used}", self.cells);
+            found.push(Padding { what: format!("cells of {} layers", self.layers), bytes, why });
+        }
+        if self.row_padding > Bytes::ZERO {
+            let bytes = self.row_padding.times(self.cells)?.times(self.copies)?.times(self.layers)?;
+            let why = "without flash attention every V row is as wide as the model's widest".to_owned();
+            found.push(Padding { what: format!("V rows of {} layers", self.layers), bytes, why });
+        }
+        Ok(found)
+    }
+}
+
+/// Turns windows into full attention where llama.cpp does not use them, and says so.
+pub(super) fn without_unused_windows(
+    architecture: &Architecture,
+    warnings: &mut Vec<Warning>,
+) -> impl Fn(Mixer) -> Mixer + use<> {
+    let unused = architecture.model_type().is_some_and(|class| WINDOW_UNUSED.contains(&class));
+    let has_window = architecture
+        .classes()
+        .iter()
+        .any(|class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Sliding { .. })));
+    if unused && has_window {
+        let message = "llama.cpp does not use this model's window; its layers keep every token";
+        warnings.push(Warning::new("sliding_window", message));
+    }
+    move |mixer| match mixer {
+        Mixer::Sliding { heads, .. } if unused => Mixer::Full(heads),
+        other => other,
+    }
+}
+
+/// The caches of all layers, equal ones merged.
+pub(super) fn caches(rank: &RankState, formats: &Formats, cells: &Cells) -> Result<Vec<Cache>> {
+    let build = Build { formats, cells, widest_v: widest_v(rank, formats)? };
+    let mut caches: Vec<Cache> = Vec::new();
+    for class in rank.classes().iter().filter(|class| !class.borrows) {
+        for new in build.class(class)? {
+            let same = |old: &&mut Cache| Cache { layers: new.layers, ..(**old).clone() } == new;
+            match caches.iter_mut().find(same) {
+                Some(known) => known.layers += new.layers,
+                None => caches.push(new),
+            }
+        }
+    }
+    Ok(caches)
+}
+
+/// Bytes of the widest V row, where rows are padded to it: V is stored transposed without flash attention, and then
+/// all layers need one width (`llama_kv_cache` constructor).
+fn widest_v(rank: &RankState, formats: &Formats) -> Result<Option<Bytes>> {
+    if formats.settings().flash_attn != Some(false) {
+        return Ok(None);
+    }
+    let mut widest = None;
+    for mixer in rank.classes().iter().flat_map(|class| &class.mixers) {
+        if let Some(heads) = heads_of(mixer) {
+            widest = widest.max(Some(v_row(heads, formats)?));
+        }
+    }
+    Ok(widest)
+}
+
+fn heads_of(mixer: &Mixer) -> Option<&Heads> {
+    match mixer {
+        Mixer::Full(heads)
+        | Mixer::IndexedFull(heads, _)
+        | Mixer::Sliding { heads, .. }
+        | Mixer::Chunked { heads, .. } => Some(heads),
+        _ => None,
+    }
+}
+
+fn v_row(heads: &Heads, formats: &Formats) -> Result<Bytes> {
+    formats.v().format.row(heads.kv_heads.get(), heads.v_width.get())
+}
+
+struct Build<'a> {
+    formats: &'a Formats,
+    cells: &'a Cells,
+    widest_v: Option<Bytes>,
+}
+
+impl Build<'_> {
+    fn class(&self, class: &RankClass) -> Result<Vec<Cache>> {
+        let mut caches = Vec::new();
+        for mixer in &class.mixers {
+            self.mixer(mixer, class.layers, &mut caches)?;
+        }
+        Ok(caches)
+    }
+
+    fn mixer(&self, mixer: &Mixer, layers: u64, caches: &mut Vec<Cache>) -> Result<()> {
+        let (cells, in_stream) = (self.cells, self.cells.sequences_in_stream());
+        match mixer {
+            Mixer::Full(heads) => caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?),
+            Mixer::Sliding { heads, window } | Mixer::Chunked { heads, chunk: window } => {
+                let cells = cells.window(window.get(), in_stream)?;
+                caches.push(self.heads(heads, Role::Window, cells, layers)?);
+            }
+            Mixer::IndexedFull(heads, index) => {
+                caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?);
+                caches.push(self.index(index, layers)?);
+            }
+            Mixer::Mla(_) => self.k_only(mixer, layers, caches)?,
+            Mixer::Dsa { index, .. } => {
+                self.k_only(mixer, layers, caches)?;
+                if let Some(index) = index {
+                    caches.push(self.index(index, layers)?);
+                }
+            }
+            Mixer::Compressed(attention) => {
+                self.k_only(mixer, layers, caches)?;
+                if let Some(index) = attention.compression.as_ref().and_then(|branch| branch.index.as_ref()) {
+                    caches.push(self.index(index, layers)?);
+                }
+            }
+            Mixer::Recurrent(_) => caches.extend(self.state(mixer, layers)?),
+            Mixer::Cross { .. } => {
+                for kept in mixer.components(self.formats)? {
+                    let whole = kept.bytes(crate::Tokens::new(0))?;
+                    caches.push(self.cache(Role::Cross, layers, [whole, Bytes::ZERO], 1, &kept));
+                }
+            }
+            Mixer::None => {}
+        }
+        Ok(())
+    }
+
+    fn heads(&self, heads: &Heads, role: Role, cells: u64, layers: u64) -> Result<Cache> {
+        let (k_format, v_format) = (self.formats.k().format, self.formats.v().format);
+        let k = k_format.row(heads.kv_heads.get(), heads.k_width.get())?;
+        let own_v = v_row(heads, self.formats)?;
+        let v = self.widest_v.unwrap_or(own_v);
+        Ok(Cache {
+            role,
+            layers,
+            k,
+            v,
+            cell: k.plus(v)?,
+            cells,
+            copies: self.cells.streams,
+            ratio: 1,
+            row_padding: Bytes::new(v.get() - own_v.get()),
+            formats: [k_format.name(), v_format.name()],
+        })
+    }
+
+    /// Caches of one entry that is both K and V: latents, compressed entries and their window. DeepSeek-V4 keeps a
+    /// stream for each sequence even where the others share one.
+    fn k_only(&self, mixer: &Mixer, layers: u64, caches: &mut Vec<Cache>) -> Result<()> {
+        for kept in mixer.components(self.formats)? {
+            let entry = [kept.growth.entry(), Bytes::ZERO];
+            let per_sequence = self.cells.sequences;
+            let cache = match (kept.kind, kept.growth) {
+                (ComponentKind::IndexKey, _) => continue,
+                (ComponentKind::CompressorState, _) => {
+                    let mut cache = self.cache(Role::State, layers, [Bytes::ZERO, entry[0]], 1, &kept);
+                    cache.copies = per_sequence.saturating_mul(self.cells.snapshots + 1);
+                    cache
+                }
+                (_, Growth::Window { window, .. }) => {
+                    let cells = self.cells.window(window.get(), 1)?;
+                    Cache { copies: per_sequence, ..self.cache(Role::Window, layers, entry, cells, &kept) }
+                }
+                (ComponentKind::CompressedKv, growth) => {
+                    let ratio = ratio_of(growth);
+                    let cells = self.cells.compressed(ratio)?;
+                    let cache = self.cache(Role::Compressed, layers, entry, cells, &kept);
+                    Cache { copies: per_sequence, ratio, ..cache }
+                }
+                _ => self.cache(Role::Full, layers, entry, self.cells.per_stream, &kept),
+            };
+            caches.push(cache);
+        }
+        Ok(())
+    }
+
+    /// Index keys in the type of the K cache, without scales of their own (`llama_kv_cache_dsa`).
+    fn index(&self, index: &IndexKeys, layers: u64) -> Result<Cache> {
+        let format: KvFormat = self.formats.k().format;
+        let width = index.width.get();
+        let cell = match self.formats.settings().index_dtype {
+            Some(own) => own.key(width)?.times(index.heads.get())?,
+            None => format.row(index.heads.get(), width)?,
+        };
+        let ratio = index.pool.get().max(1);
+        let pooled = ratio > 1;
+        Ok(Cache {
+            role: Role::Index,
+            layers,
+            k: cell,
+            v: Bytes::ZERO,
+            cell,
+            cells: if pooled { self.cells.compressed(ratio)? } else { self.cells.per_stream },
+            copies: if pooled { self.cells.sequences } else { self.cells.streams },
+            ratio,
+            row_padding: Bytes::ZERO,
+            formats: [format.name(), format.name()],
+        })
+    }
+
+    /// Convolution and recurrent state of every sequence and of each of its snapshots (`llama_memory_recurrent`).
+    fn state(&self, mixer: &Mixer, layers: u64) -> Result<Option<Cache>> {
+        let (mut conv, mut recurrent) = (Bytes::ZERO, Bytes::ZERO);
+        let mut first = None;
+        for kept in mixer.components(self.formats)? {
+            match kept.kind {
+                ComponentKind::ConvState => conv = conv.plus(kept.growth.entry())?,
+                _ => recurrent = recurrent.plus(kept.growth.entry())?,
+            }
+            first.get_or_insert(kept);
+        }
+        let Some(kept) = first else { return Ok(None) };
+        let cell = conv.plus(recurrent)?;
+        let cache = self.cache(Role::State, layers, [conv, recurrent], 1, &kept);
+        let copies = self.cells.sequences.saturating_mul(self.cells.snapshots + 1);
+        Ok(Some(Cache { cell, copies, ..cache }))
+    }
+
+    fn cache(&self, role: Role, layers: u64, [k, v]: [Bytes; 2], cells: u64, kept: &StateComponent) -> Cache {
+        Cache {
+            role,
+            layers,
+            k,
+            v,
+            cell: Bytes::new(k.get().saturating_add(v.get())),
+            cells,
+            copies: self.cells.streams,
+            ratio: 1,
+            row_padding: Bytes::ZERO,
+            formats: [kept.format, kept.format],
+        }
+    }
+}
+
+fn ratio_of(growth: Growth) -> u64 {
+    match growth {
+        Growth::Compressed { ratio, .. } => ratio.get().max(1),
+        _ => 1,
+    }
+}

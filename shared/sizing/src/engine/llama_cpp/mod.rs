@@ -1,0 +1,166 @@
+//! llama.cpp: caches of cells, padded and allocated in full at start-up.
+//!
+//! Source: llama.cpp of October 2026, `llama-context.cpp` (context split), `llama-kv-cache*.cpp`,
+//! `llama-memory-recurrent.cpp`, `llama-hparams.cpp`, `llama-model.cpp` (`create_memory`).
+
+mod cells;
+mod layers;
+mod log;
+
+use super::logical::checkpoint_bytes;
+use super::naive::Naive;
+use super::shard::RankState;
+use super::{Figure, Padding, Profile, Quantity, Query, needed};
+use crate::format::{KvFormat, StateFormat};
+use crate::settings::Settings;
+use crate::warning::Warning;
+use crate::{Bytes, BytesPerToken, Result, Tokens};
+use cells::Cells;
+use layers::Cache;
+
+/// What llama.cpp allocates for one context.
+pub(super) struct LlamaPlan<'q> {
+    query: &'q Query<'q>,
+    settings: Settings,
+    rank: RankState,
+    cells: Cells,
+    caches: Vec<Cache>,
+    warnings: Vec<Warning>,
+}
+
+/// Which part of the memory a cache is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Role {
+    /// A cell for every token.
+    Full,
+    /// Cells for the last tokens.
+    Window,
+    /// A cell for every group of tokens.
+    Compressed,
+    /// Keys of an indexer.
+    Index,
+    /// K and V of an encoder's output.
+    Cross,
+    /// Recurrent, convolution and compressor state.
+    State,
+}
+
+impl Role {
+    fn quantity(self) -> Quantity {
+        match self {
+            Self::Full | Self::Compressed => Quantity::KvBytes,
+            Self::Window => Quantity::WindowBytes,
+            Self::Index => Quantity::IndexBytes,
+            Self::Cross => Quantity::CrossBytes,
+            Self::State => Quantity::StateBytes,
+        }
+    }
+}
+
+impl<'q> LlamaPlan<'q> {
+    pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
+        let mut warnings = Vec::new();
+        let settings = with_defaults(query.settings);
+        let formats = query.architecture.formats(&settings);
+        let range = 0..query.architecture.layer_count();
+        let adjust = layers::without_unused_windows(query.architecture, &mut warnings);
+        let mut rank = RankState::adjusted(query.architecture, &formats, 1, &range, adjust)?;
+        if let Some(drafts) = settings.draft_layers {
+            rank.add_drafts(drafts);
+        }
+        let cells = Cells::new(query)?;
+        let caches = layers::caches(&rank, &formats, &cells)?;
+        Ok(Self { query, settings, rank, cells, caches, warnings })
+    }
+
+    /// Bytes of all caches that `quantity` counts, over all streams.
+    fn bytes(&self, quantity: Quantity) -> Result<Bytes> {
+        let counted =
+            |cache: &&Cache| quantity == Quantity::ResidentBytes || cache.role.quantity() == quantity;
+        self.caches.iter().filter(counted).try_fold(Bytes::ZERO, |total, cache| total.plus(cache.bytes()?))
+    }
+
+    /// Bytes of one more token of one request: caches with a free cell for it, padding averaged out.
+    fn slope(&self) -> Result<BytesPerToken> {
+        let length = self.query.context.map(Tokens::get);
+        self.caches.iter().try_fold(BytesPerToken::ZERO, |total, cache| {
+            let grows = match cache.role {
+                Role::Full | Role::Index | Role::Compressed => true,
+                Role::Window => length.is_some_and(|length| length < cache.cells),
+                Role::Cross | Role::State => false,
+            };
+            if !grows {
+                return Ok(total);
+            }
+            total.plus(BytesPerToken::new(cache.cell, cache.ratio)?.times(cache.layers)?)
+        })
+    }
+
+    /// Bytes of one request that do not grow: its window cells, its state, its encoder's output.
+    fn fixed(&self) -> Result<Bytes> {
+        let fixed = |cache: &&Cache| matches!(cache.role, Role::Window | Role::Cross | Role::State);
+        self.caches.iter().filter(fixed).try_fold(Bytes::ZERO, |total, cache| {
+            total.plus(cache.cell.times(cache.cells)?.times(cache.layers)?)
+        })
+    }
+}
+
+/// The defaults of the command-line tools: f16 caches and f32 state.
+fn with_defaults(asked: &Settings) -> Settings {
+    let mut settings = asked.clone();
+    let plain = asked.kv_dtype.unwrap_or(KvFormat::F16);
+    // K-only caches have no V type to differ from.
+    settings.kv_dtype = Some(asked.k_dtype.unwrap_or(plain));
+    settings.v_dtype = Some(asked.v_dtype.unwrap_or(plain));
+    settings.state_dtype = Some(asked.state_dtype.unwrap_or(StateFormat::F32));
+    settings.conv_dtype = Some(asked.conv_dtype.unwrap_or(StateFormat::F32));
+    settings
+}
+
+impl Profile for LlamaPlan<'_> {
+    fn figure(&self, quantity: Quantity) -> Result<Option<Figure>> {
+        Ok(Some(match quantity {
+            Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
+            Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
+            Quantity::ResidentBytes
+            | Quantity::KvBytes
+            | Quantity::WindowBytes
+            | Quantity::StateBytes
+            | Quantity::IndexBytes
+            | Quantity::CrossBytes => Figure::Bytes(self.bytes(quantity)?),
+            Quantity::CheckpointBytes => {
+                let interval =
+                    self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
+                let states = self.query.need_context()?.get() / interval;
+                Figure::Bytes(checkpoint_bytes(&self.rank)?.times(states)?.times(self.query.batch)?)
+            }
+            Quantity::OverestimateFactor => {
+                let naive = Naive {
+                    architecture: self.query.architecture,
+                    rank: &self.rank,
+                    settings: &self.settings,
+                    context: Tokens::new(self.cells.per_stream),
+                    batch: self.cells.streams,
+                };
+                naive.factor(self.bytes(Quantity::ResidentBytes)?)?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn padding(&self) -> Result<Vec<Padding>> {
+        let mut found = Vec::new();
+        for cache in &self.caches {
+            found.extend(cache.padding(&self.cells)?);
+        }
+        Ok(found)
+    }
+
+    fn log_lines(&self) -> Result<Vec<String>> {
+        log::lines(&self.caches, &self.cells)
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.warnings.clone()
+    }
+}

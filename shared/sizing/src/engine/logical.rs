@@ -1,0 +1,144 @@
+//! Engines whose state is dense: `logical`, transformers, and TensorRT-LLM's estimate.
+
+use super::naive::Naive;
+use super::shard::{LayerRange, RankState, Surplus, quantity_of, rank_ranges};
+use super::{Figure, Padding, Profile, Quantity, Query, needed};
+use crate::mixer::Mixer;
+use crate::settings::Settings;
+use crate::state::ComponentKind;
+use crate::warning::Warning;
+use crate::{Bytes, Result, Tokens};
+
+/// How one dense engine differs from plain logical bytes.
+pub(super) struct DenseRules {
+    /// The settings with the engine's defaults filled in.
+    pub(super) settings: Settings,
+    /// Tensor-parallel ranks that share a layer's heads.
+    pub(super) tp: u64,
+    /// Tokens of a block that caches of every token are rounded up to; 1 for none.
+    pub(super) block: u64,
+    /// What the engine keeps otherwise than the mixer says.
+    pub(super) adjust: fn(Mixer) -> Mixer,
+    /// What was assumed.
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// Dense state of the rank that holds most.
+pub(super) struct DensePlan<'q> {
+    query: &'q Query<'q>,
+    rules: DenseRules,
+    rank: RankState,
+}
+
+impl DenseRules {
+    /// Dense bytes, no paging.
+    pub(super) fn logical(query: &Query<'_>) -> Self {
+        let mut warnings = Vec::new();
+        for (name, ranks) in [("dcp", query.settings.dcp), ("dp", query.settings.dp)] {
+            if ranks.is_some_and(|ranks| ranks > 1) {
+                warnings
+                    .push(Warning::new(name, "logical bytes are not divided by it; ask an engine profile"));
+            }
+        }
+        let settings = query.settings.clone();
+        Self { tp: settings.tp(), settings, block: 1, adjust: std::convert::identity, warnings }
+    }
+}
+
+impl<'q> DensePlan<'q> {
+    pub(super) fn new(query: &'q Query<'q>, rules: DenseRules) -> Result<Self> {
+        let formats = query.architecture.formats(&rules.settings);
+        let state = |range: &LayerRange| {
+            let mut rank = RankState::adjusted(query.architecture, &formats, rules.tp, range, rules.adjust)?;
+            rank.add_drafts(rules.settings.draft_layers.unwrap_or(0));
+            Ok(rank)
+        };
+        let ranges = rank_ranges(query.architecture, &rules.settings, Surplus::BeforeLast)?;
+        // The largest rank decides: at the asked length, else at one beyond every window.
+        let length = query.context.unwrap_or(Tokens::new(1 << 24));
+        let mut largest: Option<(Bytes, RankState)> = None;
+        for range in &ranges {
+            let rank = state(range)?;
+            let bytes = if ranges.len() > 1 { rank.resident(length)? } else { Bytes::ZERO };
+            if largest.as_ref().is_none_or(|(most, _)| bytes > *most) {
+                largest = Some((bytes, rank));
+            }
+        }
+        let (_, rank) = largest.expect("there is at least one rank");
+        Ok(Self { query, rules, rank })
+    }
+
+    /// Bytes of the whole batch that `quantity` counts, blocks rounded up.
+    fn part(&self, quantity: Quantity) -> Result<Bytes> {
+        let n = self.query.need_context()?;
+        let whole_blocks = Tokens::new(n.get().next_multiple_of(self.rules.block));
+        let of = |component: &crate::StateComponent| match quantity_of(component.kind) {
+            kind if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),
+            Quantity::KvBytes | Quantity::IndexBytes => component.bytes(whole_blocks),
+            _ => component.bytes(n),
+        };
+        self.rank.sum(of)?.times(self.query.batch)
+    }
+
+    /// Bytes of the recurrent states that are kept every `checkpoint_interval` tokens of a prompt.
+    fn checkpoints(&self) -> Result<Bytes> {
+        let interval =
+            self.rules.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
+        let states = self.query.need_context()?.get() / interval;
+        checkpoint_bytes(&self.rank)?.times(states)?.times(self.query.batch)
+    }
+}
+
+/// Bytes of one recurrent state with its convolution, over all layers of a rank.
+pub(super) fn checkpoint_bytes(rank: &RankState) -> Result<Bytes> {
+    rank.sum(|component| match component.kind {
+        ComponentKind::RecurrentState | ComponentKind::ConvState => component.bytes(Tokens::new(0)),
+        _ => Ok(Bytes::ZERO),
+    })
+}
+
+impl Profile for DensePlan<'_> {
+    fn figure(&self, quantity: Quantity) -> Result<Option<Figure>> {
+        Ok(Some(match quantity {
+            Quantity::SlopeBytesPerToken => Figure::Slope(self.rank.slope(self.query.context)?),
+            Quantity::FixedBytesPerRequest => Figure::Bytes(self.rank.fixed(self.query.context)?),
+            Quantity::ResidentBytes
+            | Quantity::KvBytes
+            | Quantity::WindowBytes
+            | Quantity::StateBytes
+            | Quantity::IndexBytes
+            | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
+            Quantity::CheckpointBytes => Figure::Bytes(self.checkpoints()?),
+            Quantity::OverestimateFactor => {
+                let naive = Naive {
+                    architecture: self.query.architecture,
+                    rank: &self.rank,
+                    settings: &self.rules.settings,
+                    context: self.query.need_context()?,
+                    batch: self.query.batch,
+                };
+                naive.factor(self.part(Quantity::ResidentBytes)?)?
+            }
+            Quantity::AttentionBlockSize if self.rules.block > 1 => {
+                Figure::Tokens(Tokens::new(self.rules.block))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn padding(&self) -> Result<Vec<Padding>> {
+        let Some(n) = self.query.context.filter(|_| self.rules.block > 1) else { return Ok(Vec::new()) };
+        let reserved = self.part(Quantity::ResidentBytes)?;
+        let held = self.rank.resident(n)?.times(self.query.batch)?;
+        let bytes = Bytes::new(reserved.get() - held.get());
+        if bytes == Bytes::ZERO {
+            return Ok(Vec::new());
+        }
+        let why = format!("caches of every token take whole blocks of {} tokens", self.rules.block);
+        Ok(vec![Padding { what: "last block of each request".to_owned(), bytes, why }])
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.rules.warnings.clone()
+    }
+}

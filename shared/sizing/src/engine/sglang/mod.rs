@@ -1,0 +1,293 @@
+//! SGLang: pools of token slots that are sized from a budget of bytes, and slots of recurrent state.
+//!
+//! Source: SGLang 0.5.23, `model_executor/pool_configurator.py` (cells and pools), `mem_cache/kv_cache_configurator.py`
+//! (requests, state slots), `mem_cache/allocation_sizing.py` (request table), `configs/mamba_utils.py` (state shapes),
+//! `configs/model_config.py` (which classes get a pool for windows).
+
+mod classes;
+mod launch;
+mod pool;
+mod requests;
+mod uniform;
+mod v4;
+mod windowed;
+
+use super::logical::checkpoint_bytes;
+use super::naive::Naive;
+use super::shard::{RankState, Surplus, rank_ranges};
+use super::{Figure, Padding, Profile, Quantity, Query, needed};
+use crate::fact::Source;
+use crate::format::StateFormat;
+use crate::settings::{Formats, Settings};
+use crate::warning::Warning;
+use crate::{Architecture, Bytes, Result, Tokens};
+use launch::Launch;
+use pool::{Pool, PoolTokens};
+
+/// What SGLang plans for one launch.
+pub(super) struct SgLangPlan<'q> {
+    query: &'q Query<'q>,
+    settings: Settings,
+    launch: Launch,
+    /// The rank that the others wait for: the one whose token costs most.
+    rank: RankState,
+    pools: Vec<Pool>,
+    widest: usize,
+    warnings: Vec<Warning>,
+}
+
+impl<'q> SgLangPlan<'q> {
+    pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
+        let mut warnings = Vec::new();
+        let launch = Launch::new(query);
+        let settings = with_defaults(query.architecture, query.settings, &launch);
+        if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
+            let message =
+                "drafting is on, but not how many layers it adds; none are counted (set draft_layers)";
+            warnings.push(Warning::new("draft_layers", message));
+        }
+        let formats = query.architecture.formats(&settings);
+        let mut ranks = Vec::new();
+        let mut pools = Vec::new();
+        for range in rank_ranges(query.architecture, &settings, Surplus::Last)? {
+            let rank = RankState::new(query.architecture, &formats, launch.attention_tp, &range)?;
+            pools.push(Pool::new(query.architecture, &rank, &settings, &launch)?);
+            ranks.push(rank);
+        }
+        let cost = |index: &usize| pools[*index].bytes_per_token().map_or(0.0, crate::BytesPerToken::as_f64);
+        let widest = (0..pools.len())
+            .max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)))
+            .expect("there is at least one rank");
+        let rank = ranks.swap_remove(widest);
+        Ok(Self { query, settings, launch, rank, pools, widest, warnings })
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pools[self.widest]
+    }
+
+    /// Tokens of the pools: as given, else what fits the budget on the rank where fewest fit.
+    fn tokens(&self) -> Result<PoolTokens> {
+        if let Some(tokens) = self.settings.pool_tokens {
+            return self.pool().of_tokens(tokens, &self.launch);
+        }
+        let available =
+            self.settings.available_kv_bytes.ok_or_else(|| needed("available_kv_bytes or pool_tokens"))?;
+        let mut fewest: Option<PoolTokens> = None;
+        for pool in &self.pools {
+            let tokens = pool.of_budget(available, &self.launch)?;
+            if fewest.is_none_or(|known| tokens.full < known.full) {
+                fewest = Some(tokens);
+            }
+        }
+        Ok(fewest.expect("there is at least one rank"))
+    }
+
+    /// State of one request, over all linear layers of the rank.
+    fn state_bytes_per_slot(&self) -> Result<Bytes> {
+        checkpoint_bytes(&self.rank)
+    }
+
+    /// Bytes of the preallocated pools that `quantity` counts.
+    fn pool_part(&self, quantity: Quantity) -> Result<Bytes> {
+        let parts = self.pool().parts(self.tokens()?, &self.launch)?;
+        let states = match self.settings.state_slots {
+            // One more slot takes what padded batches write.
+            Some(slots) => self.state_bytes_per_slot()?.times(slots.saturating_add(1))?,
+            None => Bytes::ZERO,
+        };
+        let states = states.plus(parts.state)?;
+        Ok(match quantity {
+            Quantity::KvBytes => parts.kv,
+            Quantity::WindowBytes => parts.window,
+            Quantity::IndexBytes => parts.index,
+            Quantity::StateBytes => states,
+            Quantity::CrossBytes => Bytes::ZERO,
+            _ => parts.kv.plus(parts.window)?.plus(parts.index)?.plus(states)?,
+        })
+    }
+
+    /// Bytes that the batch holds in the pools: whole pages of the caches, one state slot a request.
+    fn held_part(&self, quantity: Quantity) -> Result<Bytes> {
+        if quantity == Quantity::StateBytes && self.settings.state_slots.is_some() {
+            return self.pool_part(quantity);
+        }
+        let n = self.query.need_context()?;
+        let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
+        let own_window_pool = self.pool().has_window_pool();
+        self.rank
+            .sum_with_borrowed(|component| {
+                let kind = super::shard::quantity_of(component.kind);
+                let full_length = kind == Quantity::WindowBytes && !own_window_pool;
+                let counted = if full_length { Quantity::KvBytes } else { kind };
+                match counted {
+                    _ if quantity != Quantity::ResidentBytes && quantity != counted => Ok(Bytes::ZERO),
+                    Quantity::KvBytes if full_length => component.growth.entry().times(paged.get()),
+                    Quantity::KvBytes | Quantity::IndexBytes => component.bytes(paged),
+                    _ => component.bytes(n),
+                }
+            })?
+            .times(self.query.batch)
+    }
+
+    fn part(&self, quantity: Quantity) -> Result<Bytes> {
+        if self.settings.pool_tokens.is_some() { self.pool_part(quantity) } else { self.held_part(quantity) }
+    }
+
+    /// State, and windows where they have a pool of their own.
+    fn fixed(&self) -> Result<Bytes> {
+        let own_window_pool = self.pool().has_window_pool();
+        self.rank.sum_with_borrowed(|component| match super::shard::quantity_of(component.kind) {
+            Quantity::WindowBytes if !own_window_pool => Ok(Bytes::ZERO),
+            _ => component.growth.fixed(self.query.context),
+        })
+    }
+
+    fn slope(&self) -> Result<crate::BytesPerToken> {
+        let mut slope = self.pool().growth_per_token()?;
+        if self.pool().has_window_pool() && self.query.context.is_some() {
+            for (component, layers) in self.rank.components_with_borrowed() {
+                if super::shard::quantity_of(component.kind) == Quantity::WindowBytes {
+                    slope = slope.plus(component.growth.slope(self.query.context)?.times(layers)?)?;
+                }
+            }
+        }
+        Ok(slope)
+    }
+
+    fn checkpoints(&self) -> Result<Bytes> {
+        let interval = self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
+        let states = self.query.need_context()?.get() / interval;
+        self.state_bytes_per_slot()?.times(states)?.times(self.query.batch)
+    }
+
+    fn max_running_requests(&self) -> Result<u64> {
+        let capacity = match (self.settings.available_kv_bytes, self.settings.pool_tokens) {
+            (None, None) => None,
+            _ => Some(self.tokens()?.full),
+        };
+        requests::admitted(&self.settings, &self.launch, capacity, self.has_state()?, || {
+            self.query.max_model_len()
+        })
+    }
+
+    fn has_state(&self) -> Result<bool> {
+        Ok(self.state_bytes_per_slot()? > Bytes::ZERO)
+    }
+
+    fn naive(&self) -> Result<Figure> {
+        let naive = Naive {
+            architecture: self.query.architecture,
+            rank: &self.rank,
+            settings: &self.settings,
+            context: self.query.need_context()?,
+            batch: self.query.batch,
+        };
+        naive.factor(self.held_part(Quantity::ResidentBytes)?)
+    }
+}
+
+/// SGLang keeps recurrent state in f32 unless `mamba_ssm_dtype` says otherwise, and convolution state in bf16, whatever
+/// the model's type (`mamba2_state_dtype`).
+fn with_defaults(architecture: &Architecture, asked: &Settings, launch: &Launch) -> Settings {
+    let mut settings = asked.clone();
+    let formats: Formats = architecture.formats(asked);
+    let asked_for = matches!(formats.recurrent().source,
+        Source::Field { path } if path.ends_with("mamba_ssm_dtype") || path.ends_with("mamba_ssm_cache_dtype"));
+    if asked.state_dtype.is_none() && !asked_for {
+        settings.state_dtype = Some(StateFormat::F32);
+    }
+    settings.conv_dtype = Some(asked.conv_dtype.unwrap_or(StateFormat::Bf16));
+    classes::resolve_latent_format(architecture, &mut settings, launch);
+    settings
+}
+
+impl Profile for SgLangPlan<'_> {
+    fn figure(&self, quantity: Quantity) -> Result<Option<Figure>> {
+        Ok(Some(match quantity {
+            Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
+            Quantity::PoolBytesPerToken => Figure::Slope(self.pool().bytes_per_token()?),
+            Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
+            Quantity::ResidentBytes
+            | Quantity::KvBytes
+            | Quantity::WindowBytes
+            | Quantity::StateBytes
+            | Quantity::IndexBytes
+            | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
+            Quantity::PoolBytes => Figure::Bytes(self.pool_part(quantity)?),
+            Quantity::LoggedKvTokens => {
+                Figure::Tokens(Tokens::new(self.tokens()?.full.saturating_mul(self.settings.dcp())))
+            }
+            Quantity::AttentionBlockSize => Figure::Tokens(Tokens::new(self.launch.page)),
+            Quantity::MaxRunningRequests => Figure::Requests(self.max_running_requests()?),
+            Quantity::StateBlocksPerRequest if self.has_state()? => {
+                Figure::Blocks(requests::state_slots_per_request(&self.settings))
+            }
+            Quantity::RequestTableBytes => {
+                let rows = match self.settings.max_running_requests {
+                    Some(_) if self.settings.available_kv_bytes.is_none() => {
+                        requests::asked(&self.settings, &self.launch).unwrap_or(1)
+                    }
+                    _ => self.max_running_requests()?,
+                };
+                Figure::Bytes(requests::table_bytes(
+                    &self.settings,
+                    &self.launch,
+                    rows,
+                    self.query.max_model_len()?,
+                )?)
+            }
+            Quantity::CheckpointBytes => Figure::Bytes(self.checkpoints()?),
+            Quantity::OverestimateFactor => self.naive()?,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn padding(&self) -> Result<Vec<Padding>> {
+        if self.settings.pool_tokens.is_none() && self.settings.available_kv_bytes.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        let empty = self
+            .pool()
+            .parts(PoolTokens { full: 0, window: self.tokens()?.window.map(|_| 0) }, &self.launch)?;
+        let pages = empty.kv.plus(empty.index)?.plus(empty.window)?;
+        if pages > Bytes::ZERO {
+            let why = "each pool has one page more, which padded batches write to".to_owned();
+            found.push(Padding { what: format!("page of {} tokens", self.launch.page), bytes: pages, why });
+        }
+        if self.settings.state_slots.is_some() && self.has_state()? {
+            let why = "one state slot more, which padded batches write to".to_owned();
+            found.push(Padding { what: "state slot".to_owned(), bytes: self.state_bytes_per_slot()?, why });
+        }
+        Ok(found)
+    }
+
+    fn log_lines(&self) -> Result<Vec<String>> {
+        if self.settings.pool_tokens.is_none() && self.settings.available_kv_bytes.is_none() {
+            return Ok(Vec::new());
+        }
+        let tokens = self.tokens()?;
+        let mut lines = Vec::new();
+        if let Some(window) = tokens.window {
+            lines.push(format!(
+                "Use sliding window memory pool. full_layer_tokens={}, swa_layer_tokens={window}",
+                tokens.full
+            ));
+        }
+        let context = self.query.max_model_len().ok();
+        if let (Ok(requests), Some(context)) = (self.max_running_requests(), context) {
+            lines.push(format!(
+                "max_total_num_tokens={}, chunked_prefill_size={}, max_running_requests={requests}, context_len={context}",
+                tokens.full, self.launch.chunked_prefill
+            ));
+        }
+        Ok(lines)
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.warnings.clone();
+        warnings.extend(self.pool().warnings(self.query.architecture));
+        warnings
+    }
+}

@@ -1,0 +1,180 @@
+//! The pools of one rank.
+
+use super::classes::{PoolKind, pool_kind};
+use super::launch::Launch;
+use super::uniform::UniformPool;
+use super::v4::V4Pool;
+use super::windowed::WindowedPool;
+use crate::architecture::Architecture;
+use crate::engine::shard::RankState;
+use crate::settings::Settings;
+use crate::warning::Warning;
+use crate::{Bytes, BytesPerToken, Error, Result};
+
+/// The pools of one rank, by how their bytes are shared out.
+#[derive(Clone, Debug)]
+pub(super) enum Pool {
+    /// Every layer holds every token.
+    Uniform(UniformPool),
+    /// Window layers have fewer tokens.
+    Windowed(WindowedPool),
+    /// DeepSeek-V4.
+    V4(V4Pool),
+}
+
+/// Tokens of a rank's pools.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct PoolTokens {
+    /// Tokens of the pool that requests are counted by.
+    pub(super) full: u64,
+    /// Tokens of the window pool, where there is one.
+    pub(super) window: Option<u64>,
+}
+
+/// Bytes of the tensors of a rank's pools, padding pages included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PoolParts {
+    pub(super) kv: Bytes,
+    pub(super) window: Bytes,
+    pub(super) index: Bytes,
+    pub(super) state: Bytes,
+}
+
+impl Pool {
+    pub(super) fn new(
+        architecture: &Architecture,
+        rank: &RankState,
+        settings: &Settings,
+        launch: &Launch,
+    ) -> Result<Self> {
+        Ok(match pool_kind(architecture) {
+            PoolKind::Uniform => Self::Uniform(UniformPool::new(rank, settings)?),
+            PoolKind::Windowed => Self::Windowed(WindowedPool::new(architecture, rank, settings, launch)?),
+            PoolKind::V4 => Self::V4(V4Pool::new(architecture, rank, settings, launch)?),
+        })
+    }
+
+    /// Bytes of all pools for one token of the full pool.
+    pub(super) fn bytes_per_token(&self) -> Result<BytesPerToken> {
+        match self {
+            Self::Uniform(pool) => pool.bytes_per_token(),
+            Self::Windowed(pool) => pool.bytes_per_token(),
+            Self::V4(pool) => pool.bytes_per_token(),
+        }
+    }
+
+    /// Bytes that one more token of a request takes beyond every window.
+    pub(super) fn growth_per_token(&self) -> Result<BytesPerToken> {
+        match self {
+            Self::Uniform(pool) => pool.bytes_per_token(),
+            Self::Windowed(pool) => pool.growth_per_token(),
+            Self::V4(pool) => pool.growth_per_token(),
+        }
+    }
+
+    /// Tokens that fit a budget of bytes.
+    pub(super) fn of_budget(&self, available: u64, launch: &Launch) -> Result<PoolTokens> {
+        match self {
+            Self::Uniform(pool) => pool.of_budget(available, launch),
+            Self::Windowed(pool) => pool.of_budget(available, launch),
+            Self::V4(pool) => pool.of_budget(available),
+        }
+    }
+
+    /// Pools of a given number of tokens.
+    pub(super) fn of_tokens(&self, tokens: u64, launch: &Launch) -> Result<PoolTokens> {
+        match self {
+            Self::Uniform(_) => Ok(PoolTokens { full: aligned(tokens, launch.page), window: None }),
+            Self::Windowed(pool) => pool.of_tokens(tokens, launch),
+            Self::V4(pool) => pool.of_tokens(tokens),
+        }
+    }
+
+    /// Bytes of the tensors for these tokens.
+    pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {
+        match self {
+            Self::Uniform(pool) => pool.parts(tokens, launch),
+            Self::Windowed(pool) => pool.parts(tokens, launch),
+            Self::V4(pool) => pool.parts(tokens),
+        }
+    }
+
+    /// Whether window layers keep their window only.
+    pub(super) fn has_window_pool(&self) -> bool {
+        !matches!(self, Self::Uniform(_))
+    }
+
+    /// What the pool costs more than the model needs.
+    pub(super) fn warnings(&self, architecture: &Architecture) -> Vec<Warning> {
+        let has_windows = architecture
+            .classes()
+            .iter()
+            .flat_map(|class| &class.mixers)
+            .any(|mixer| matches!(mixer, crate::Mixer::Sliding { .. } | crate::Mixer::Chunked { .. }));
+        let mut warnings = Vec::new();
+        if has_windows && !self.has_window_pool() {
+            let message =
+                "SGLang has no pool for the windows of this class; its window layers cost full length";
+            warnings.push(Warning::new("architectures", message));
+        }
+        if architecture.classes().iter().any(|class| class.borrows.is_some()) {
+            let message = "SGLang's pools have room for the layers that use another layer's cache too";
+            warnings.push(Warning::new("num_kv_shared_layers", message));
+        }
+        warnings
+    }
+}
+
+/// `tokens` rounded down to whole pages.
+pub(super) fn aligned(tokens: u64, page: u64) -> u64 {
+    tokens - tokens % page
+}
+
+/// A ratio such as 0.8 as the decimal number that it was written as, so that 18 × 2048 + 0.8 × 18 × 2048 is exact.
+pub(super) fn decimal(ratio: f64) -> Result<(u64, u64)> {
+    let text = format!("{ratio}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
+    let numerator = format!("{whole}{fraction}").parse::<u64>().ok();
+    numerator.zip(10_u64.checked_pow(digits)).ok_or_else(|| {
+        Error::setting("swa_full_tokens_ratio", format!("{ratio} has too many digits to be computed exactly"))
+    })
+}
+
+/// `int(x)` of a figure that the engine computes in floating point.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the engine truncates here; a negative or huge figure saturates"
+)]
+pub(super) fn truncated(figure: f64) -> u64 {
+    figure as u64
+}
+
+/// Python's `a // b` of floating point numbers, both positive.
+pub(super) fn floor_divided(a: f64, b: f64) -> f64 {
+    let quotient = (a - a % b) / b;
+    let floor = quotient.floor();
+    if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_read_as_they_were_written() {
+        assert_eq!(decimal(0.8).unwrap(), (8, 10));
+        assert_eq!(decimal(1.0).unwrap(), (1, 1));
+        assert_eq!(decimal(0.125).unwrap(), (125, 1000));
+        assert!(decimal(1.0e-30).is_err());
+    }
+
+    /// Values of Python 3: `9.0 // 0.1`, `1e10 // 66355.2`, `10.0 // 2.5`.
+    #[test]
+    fn floor_division_is_pythons() {
+        assert_eq!(floor_divided(9.0, 0.1), 89.0);
+        assert_eq!(floor_divided(1e10, 66_355.2), 150_704.0);
+        assert_eq!(floor_divided(10.0, 2.5), 4.0);
+    }
+}

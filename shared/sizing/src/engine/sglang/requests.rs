@@ -1,0 +1,117 @@
+//! How many requests run at once, and the table of their token slots.
+
+use super::launch::Launch;
+use super::pool::truncated;
+use crate::engine::needed;
+use crate::settings::{MambaRadixStrategy, Settings};
+use crate::{Bytes, Result};
+
+/// Columns of the request table beyond the context.
+const EXTRA_COLUMNS: u64 = 4;
+/// Bytes of one token slot's number.
+const SLOT_NUMBER_BYTES: u64 = 4;
+/// The least and the most requests that a pool is estimated to need.
+const ESTIMATE: (u64, u64) = (2048, 4096);
+
+/// Slots that one running request takes of the state pool: its own; with a radix cache two more for states that are
+/// kept; with the extra buffer those that the next states are written to (`_calculate_mamba_ratio`).
+pub(super) fn state_slots_per_request(settings: &Settings) -> u64 {
+    if settings.radix_cache == Some(false) {
+        return 1;
+    }
+    let overlap = settings.async_scheduling != Some(false);
+    3 + match settings.mamba_radix_strategy {
+        None | Some(MambaRadixStrategy::NoBuffer) => 0,
+        Some(MambaRadixStrategy::ExtraBufferLazy) => 1,
+        Some(MambaRadixStrategy::ExtraBuffer) => 1 + u64::from(overlap),
+    }
+}
+
+/// The number of requests that was asked for, for one group of data-parallel attention.
+pub(super) fn asked(settings: &Settings, launch: &Launch) -> Option<u64> {
+    settings.max_running_requests.map(|requests| (requests / launch.attention_dp).max(1))
+}
+
+/// Requests that are admitted at once: what was asked or estimated from the pool's tokens, at most half the tokens, and
+/// at most what the state slots allow (`resolve_max_num_reqs`).
+///
+/// # Errors
+///
+/// Neither tokens, requests nor state slots are known.
+pub(super) fn admitted(
+    settings: &Settings,
+    launch: &Launch,
+    capacity: Option<u64>,
+    has_state: bool,
+    context: impl Fn() -> Result<u64>,
+) -> Result<u64> {
+    let by_tokens = match (asked(settings, launch), capacity) {
+        (Some(asked), Some(tokens)) => Some(asked.min(tokens / 2)),
+        (Some(asked), None) => Some(asked),
+        (None, Some(tokens)) => Some(estimated(tokens, context()?).min(tokens / 2)),
+        (None, None) => None,
+    };
+    let slots = settings.state_slots.filter(|_| has_state).map(|slots| slots / launch.attention_dp);
+    let by_state = slots.map(|slots| slots / state_slots_per_request(settings));
+    match (by_tokens, by_state) {
+        (Some(tokens), Some(state)) => Ok(tokens.min(state)),
+        (Some(count), None) | (None, Some(count)) => Ok(count),
+        (None, None) => Err(needed("max_running_requests, state_slots or available_kv_bytes")),
+    }
+}
+
+/// 512 requests of the longest context for every context that the pool holds, computed in floating point as the engine
+/// does.
+pub(super) fn estimated(tokens: u64, context: u64) -> u64 {
+    truncated(tokens as f64 / context.max(1) as f64 * 512.0).clamp(ESTIMATE.0, ESTIMATE.1)
+}
+
+/// A row for every request and one for padded batches; a column for every token, four more and the drafts'. Pages and
+/// drafts together need what two decode steps allocate and the rest of a page (`get_req_to_token_extra_context_len`).
+pub(super) fn table_bytes(
+    settings: &Settings,
+    launch: &Launch,
+    requests: u64,
+    context: u64,
+) -> Result<Bytes> {
+    let drafts = settings.draft_tokens();
+    let page = launch.page.saturating_mul(settings.dcp());
+    let mut extra = EXTRA_COLUMNS + drafts;
+    if drafts > 0 && page > 1 {
+        extra = extra.max(2 * drafts + page - 1);
+    }
+    Bytes::new(SLOT_NUMBER_BYTES).times(requests.saturating_add(1))?.times(context.saturating_add(extra))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in pairs {
+            settings.set(name, value).unwrap();
+        }
+        settings
+    }
+
+    /// A user's log: 40 slots, the extra buffer, 8 requests.
+    #[test]
+    fn slots_of_one_request() {
+        let of = |pairs: &[(&str, &str)]| state_slots_per_request(&settings(pairs));
+        assert_eq!(of(&[("radix_cache", "false")]), 1);
+        assert_eq!(of(&[]), 3);
+        assert_eq!(of(&[("mamba_radix_strategy", "no_buffer")]), 3);
+        assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer_lazy")]), 4);
+        assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer")]), 5);
+        assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer"), ("async_scheduling", "false")]), 4);
+    }
+
+    /// int(tokens / context × 512), between 2048 and 4096.
+    #[test]
+    fn requests_are_estimated_from_the_pool() {
+        assert_eq!(estimated(100_000, 131_072), 2048);
+        assert_eq!(estimated(1_000_000, 131_072), 3906);
+        assert_eq!(estimated(10_000_000, 131_072), 4096);
+    }
+}

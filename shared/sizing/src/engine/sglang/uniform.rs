@@ -1,0 +1,88 @@
+//! One pool in which every layer holds every token (`DefaultPoolConfigurator`).
+
+use super::launch::Launch;
+use super::pool::{PoolParts, PoolTokens, aligned};
+use crate::engine::Quantity;
+use crate::engine::shard::{RankState, quantity_of};
+use crate::growth::Growth;
+use crate::settings::Settings;
+use crate::{Bytes, BytesPerToken, Error, Result};
+
+/// Bytes of one token, over all layers of the rank.
+#[derive(Clone, Debug)]
+pub(super) struct UniformPool {
+    kv: Bytes,
+    index: Bytes,
+}
+
+impl UniformPool {
+    /// Latents, K and V of every layer: windows at full length, layers that use another's cache included. Index keys
+    /// are stored on every context-parallel rank, so each charges for all of them. A draft layer costs as much as a
+    /// layer of the target on average, and its own index keys.
+    pub(super) fn new(rank: &RankState, settings: &Settings) -> Result<Self> {
+        let (mut kv, mut index, mut layers) = (Bytes::ZERO, Bytes::ZERO, 0);
+        let mut key = Bytes::ZERO;
+        for class in rank.classes() {
+            let mut has_cache = false;
+            for component in &class.components {
+                let entry = component.growth.entry();
+                match quantity_of(component.kind) {
+                    Quantity::KvBytes | Quantity::WindowBytes => {
+                        kv = kv.plus(entry.times(class.layers)?)?;
+                        has_cache = true;
+                    }
+                    Quantity::IndexBytes => {
+                        key = pooled(component.growth);
+                        index = index.plus(key.times(class.layers)?)?;
+                    }
+                    _ => {}
+                }
+            }
+            layers += if has_cache { class.layers } else { 0 };
+        }
+        index = index.times(settings.dcp())?;
+        if let Some(drafts) = settings.draft_layers.filter(|drafts| *drafts > 0 && layers > 0) {
+            let has_index = index > Bytes::ZERO;
+            let scale = if has_index { settings.dcp() } else { 1 };
+            let draft = scaled(kv, drafts, layers)?.times(scale)?;
+            kv = kv.plus(draft)?;
+            index = index.plus(key.times(drafts)?.times(scale)?)?;
+        }
+        Ok(Self { kv, index })
+    }
+
+    fn cell(&self) -> Result<Bytes> {
+        self.kv.plus(self.index)
+    }
+
+    pub(super) fn bytes_per_token(&self) -> Result<BytesPerToken> {
+        BytesPerToken::new(self.cell()?, 1)
+    }
+
+    pub(super) fn of_budget(&self, available: u64, launch: &Launch) -> Result<PoolTokens> {
+        let cell = self.cell()?.get();
+        if cell == 0 {
+            return Err(Error::setting("available_kv_bytes", "no layer of this model keeps tokens"));
+        }
+        Ok(PoolTokens { full: aligned(available / cell, launch.page), window: None })
+    }
+
+    /// Each tensor has one page more than its tokens.
+    pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {
+        let slots = tokens.full.saturating_add(launch.page);
+        Ok(PoolParts { kv: self.kv.times(slots)?, index: self.index.times(slots)?, ..PoolParts::default() })
+    }
+}
+
+/// `int(bytes × part / whole)`
+fn scaled(bytes: Bytes, part: u64, whole: u64) -> Result<Bytes> {
+    Ok(Bytes::new(bytes.times(part)?.get() / whole))
+}
+
+/// Bytes of a key for each token: where several share one, their part of it rounded up.
+fn pooled(growth: Growth) -> Bytes {
+    match growth {
+        Growth::Compressed { entry, ratio } => Bytes::new(entry.get().div_ceil(ratio.get().max(1))),
+        _ => growth.entry(),
+    }
+}

@@ -1,0 +1,361 @@
+//! What one rank of a model keeps: which layers it has, and how tensor parallelism divides their state.
+
+use std::ops::Range;
+
+use super::Quantity;
+use crate::architecture::{Architecture, LayerClass};
+use crate::fact::Fact;
+use crate::mixer::{Conv, Heads, Mixer, Recurrence, Recurrent};
+use crate::settings::{Formats, Settings};
+use crate::state::{ComponentKind, StateComponent};
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+
+/// The state of one rank, equal layers grouped.
+#[derive(Clone, Debug)]
+pub(crate) struct RankState {
+    classes: Vec<RankClass>,
+}
+
+/// Equal layers of one rank.
+#[derive(Clone, Debug)]
+pub(crate) struct RankClass {
+    /// Their mixers with the heads and channels of this rank.
+    pub(crate) mixers: Vec<Mixer>,
+    /// What one layer keeps.
+    pub(crate) components: Vec<StateComponent>,
+    /// How many of them the rank has.
+    pub(crate) layers: u64,
+    /// Whether they use an earlier layer's cache.
+    pub(crate) borrows: bool,
+}
+
+/// Layers of a model by index.
+pub(crate) type LayerRange = Range<usize>;
+
+/// Which pipeline ranks take the layers that equal shares leave over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Surplus {
+    /// One each to the ranks before the last, from the back (vLLM 0.33 `get_pp_indices`).
+    BeforeLast,
+    /// One each to the last ranks (SGLang 0.5.23 `get_pp_indices`).
+    Last,
+}
+
+/// The layers of each pipeline rank, first rank first.
+pub(crate) fn pipeline_ranges(layers: usize, ranks: u64, surplus: Surplus) -> Vec<LayerRange> {
+    let ranks = usize::try_from(ranks).unwrap_or(usize::MAX).clamp(1, layers.max(1));
+    let (share, left_over) = (layers / ranks, layers % ranks);
+    let from_the_back = match surplus {
+        Surplus::BeforeLast => 2..left_over + 2,
+        Surplus::Last => 1..left_over + 1,
+    };
+    let mut start = 0;
+    (0..ranks)
+        .map(|rank| {
+            let extra = usize::from(from_the_back.contains(&(ranks - rank)));
+            let range = start..start + share + extra;
+            start = range.end;
+            range
+        })
+        .collect()
+}
+
+/// The layers that each rank may have under `layers_on_rank` or `pp`; one range where neither is set.
+///
+/// # Errors
+///
+/// More layers on a rank, or more ranks, than the model has layers.
+pub(crate) fn rank_ranges(
+    architecture: &Architecture,
+    settings: &Settings,
+    surplus: Surplus,
+) -> Result<Vec<LayerRange>> {
+    let total = architecture.layer_count();
+    if let Some(layers) = settings.layers_on_rank {
+        let layers = usize::try_from(layers).ok().filter(|layers| *layers <= total).ok_or_else(|| {
+            Error::setting("layers_on_rank", format!("{layers} layers, but the model has {total}"))
+        })?;
+        return Ok(std::iter::once(0..layers).collect());
+    }
+    if settings.pp() > total as u64 {
+        let what = format!("{} ranks, but the model has {total} layers", settings.pp());
+        return Err(Error::setting("pp", what));
+    }
+    Ok(pipeline_ranges(total, settings.pp(), surplus))
+}
+
+impl RankState {
+    /// The state of the layers in `range` on one of `tp` ranks.
+    ///
+    /// # Errors
+    ///
+    /// A shape that `tp` does not divide, a format that does not fit, or an overflow.
+    pub(crate) fn new(
+        architecture: &Architecture,
+        formats: &Formats,
+        tp: u64,
+        range: &LayerRange,
+    ) -> Result<Self> {
+        Self::adjusted(architecture, formats, tp, range, std::convert::identity)
+    }
+
+    /// The same with every mixer changed by `adjust` after it was divided.
+    pub(crate) fn adjusted(
+        architecture: &Architecture,
+        formats: &Formats,
+        tp: u64,
+        range: &LayerRange,
+        adjust: impl Fn(Mixer) -> Mixer,
+    ) -> Result<Self> {
+        let mut classes = Vec::with_capacity(architecture.classes().len());
+        for class in architecture.classes() {
+            let layers = class.layers.iter().filter(|index| range.contains(index)).count() as u64;
+            if layers > 0 {
+                classes.push(RankClass::new(class, formats, tp, layers, &adjust)?);
+            }
+        }
+        Ok(Self { classes })
+    }
+
+    /// Adds `drafts` layers like the last one that keeps every token, or like the last layer where none does.
+    pub(crate) fn add_drafts(&mut self, drafts: u64) {
+        let keeps_all = |class: &RankClass| {
+            !class.borrows && class.components.iter().any(|kept| quantity_of(kept.kind) == Quantity::KvBytes)
+        };
+        let last = self.classes.iter().rposition(keeps_all);
+        if let Some(class) = last.or_else(|| self.classes.len().checked_sub(1)) {
+            self.classes[class].layers += drafts;
+        }
+    }
+
+    /// The distinct classes.
+    pub(crate) fn classes(&self) -> &[RankClass] {
+        &self.classes
+    }
+
+    /// Every component with the number of layers that keep it.
+    pub(crate) fn components(&self) -> impl Iterator<Item = (&StateComponent, u64)> {
+        self.classes
+            .iter()
+            .filter(|class| !class.borrows)
+            .flat_map(|class| class.components.iter().map(|component| (component, class.layers)))
+    }
+
+    /// The same, as engines count it that reserve a cache for layers which use another layer's.
+    pub(crate) fn components_with_borrowed(&self) -> impl Iterator<Item = (&StateComponent, u64)> {
+        self.classes
+            .iter()
+            .flat_map(|class| class.components.iter().map(|component| (component, class.layers)))
+    }
+
+    /// Sums `bytes` of one layer over all layers, those that use another's cache too.
+    pub(crate) fn sum_with_borrowed(
+        &self,
+        bytes: impl Fn(&StateComponent) -> Result<Bytes>,
+    ) -> Result<Bytes> {
+        self.components_with_borrowed()
+            .try_fold(Bytes::ZERO, |total, (component, layers)| total.plus(bytes(component)?.times(layers)?))
+    }
+
+    /// Bytes of one request of `n` tokens.
+    pub(crate) fn resident(&self, n: Tokens) -> Result<Bytes> {
+        self.sum(|component| component.bytes(n))
+    }
+
+    /// Bytes of one request that one more token adds at `n`; `None` asks beyond every window.
+    pub(crate) fn slope(&self, n: Option<Tokens>) -> Result<BytesPerToken> {
+        self.components().try_fold(BytesPerToken::ZERO, |total, (component, layers)| {
+            total.plus(component.growth.slope(n)?.times(layers)?)
+        })
+    }
+
+    /// Bytes of one request that do not grow at `n`; `None` asks beyond every window.
+    pub(crate) fn fixed(&self, n: Option<Tokens>) -> Result<Bytes> {
+        self.sum(|component| component.growth.fixed(n))
+    }
+
+    /// Sums `bytes` of one layer over all layers.
+    pub(crate) fn sum(&self, bytes: impl Fn(&StateComponent) -> Result<Bytes>) -> Result<Bytes> {
+        self.components()
+            .try_fold(Bytes::ZERO, |total, (component, layers)| total.plus(bytes(component)?.times(layers)?))
+    }
+}
+
+impl RankClass {
+    fn new(
+        class: &LayerClass,
+        formats: &Formats,
+        tp: u64,
+        layers: u64,
+        adjust: &impl Fn(Mixer) -> Mixer,
+    ) -> Result<Self> {
+        let mut mixers = Vec::with_capacity(class.mixers.len());
+        let mut components = Vec::new();
+        for mixer in &class.mixers {
+            let own = adjust(shard(mixer, tp)?);
+            components.extend(own.components(formats)?);
+            mixers.push(own);
+        }
+        Ok(Self { mixers, components, layers, borrows: class.borrows.is_some() })
+    }
+}
+
+/// Which of the `…_bytes` quantities counts a component.
+pub(crate) fn quantity_of(kind: ComponentKind) -> Quantity {
+    match kind {
+        ComponentKind::Kv | ComponentKind::MlaLatent | ComponentKind::CompressedKv => Quantity::KvBytes,
+        ComponentKind::WindowKv | ComponentKind::ChunkKv => Quantity::WindowBytes,
+        ComponentKind::RecurrentState | ComponentKind::ConvState | ComponentKind::CompressorState => {
+            Quantity::StateBytes
+        }
+        ComponentKind::IndexKey => Quantity::IndexBytes,
+        ComponentKind::CrossKv => Quantity::CrossBytes,
+    }
+}
+
+/// The mixer as one of `tp` ranks holds it. K/V heads are divided, at least one stays; latents, index keys and
+/// compressed entries are the same on every rank; recurrent heads and channels are divided.
+///
+/// Source: vLLM 0.33 `ModelConfig.get_num_kv_heads` and `mamba_utils`; SGLang 0.5.23 `mamba_utils`.
+fn shard(mixer: &Mixer, tp: u64) -> Result<Mixer> {
+    let mut own = mixer.clone();
+    if tp == 1 {
+        return Ok(own);
+    }
+    match &mut own {
+        Mixer::Full(heads)
+        | Mixer::IndexedFull(heads, _)
+        | Mixer::Sliding { heads, .. }
+        | Mixer::Chunked { heads, .. }
+        | Mixer::Cross { heads, .. } => *heads = shard_heads(heads, tp),
+        Mixer::Recurrent(recurrent) => *recurrent = shard_recurrent(recurrent, tp)?,
+        // Only an expanded cache holds heads: the query heads of its rank.
+        Mixer::Mla(latent) | Mixer::Dsa { latent, .. } => {
+            latent.query_heads = latent.query_heads.as_ref().map(|heads| shard_count(heads, tp));
+        }
+        Mixer::Compressed(_) | Mixer::None => {}
+    }
+    Ok(own)
+}
+
+fn shard_heads(heads: &Heads, tp: u64) -> Heads {
+    Heads {
+        query_heads: heads.query_heads.as_ref().map(|heads| shard_count(heads, tp)),
+        kv_heads: shard_count(&heads.kv_heads, tp),
+        k_width: heads.k_width.clone(),
+        v_width: heads.v_width.clone(),
+    }
+}
+
+/// A rank keeps at least one head, so beyond one head a rank its share no longer falls.
+fn shard_count(heads: &Fact, tp: u64) -> Fact {
+    Fact::derived((heads.get() / tp).max(1), format!("max(1, {} / tp {tp})", heads.source()))
+}
+
+fn shard_recurrent(recurrent: &Recurrent, tp: u64) -> Result<Recurrent> {
+    let divide = |fact: &Fact| divided(fact, tp);
+    let recurrence = match &recurrent.recurrence {
+        Recurrence::GatedDeltaNet { v_heads, v_dim, k_dim } => Recurrence::GatedDeltaNet {
+            v_heads: divide(v_heads)?,
+            v_dim: v_dim.clone(),
+            k_dim: k_dim.clone(),
+        },
+        Recurrence::Kda { heads, dim } => Recurrence::Kda { heads: divide(heads)?, dim: dim.clone() },
+        Recurrence::Mamba1 { d_inner, d_state } => {
+            Recurrence::Mamba1 { d_inner: divide(d_inner)?, d_state: d_state.clone() }
+        }
+        Recurrence::Mamba2 { heads, head_dim, d_state, groups } => Recurrence::Mamba2 {
+            heads: divide(heads)?,
+            head_dim: head_dim.clone(),
+            d_state: d_state.clone(),
+            groups: groups.clone(),
+        },
+        Recurrence::Lightning { heads, dim } => {
+            Recurrence::Lightning { heads: divide(heads)?, dim: dim.clone() }
+        }
+        Recurrence::ShortConv => Recurrence::ShortConv,
+    };
+    let conv = match &recurrent.conv {
+        Some(conv) => {
+            Some(Conv { kernel: conv.kernel.clone(), channels: conv_channels(recurrent, conv, tp)? })
+        }
+        None => None,
+    };
+    Ok(Recurrent { recurrence, conv })
+}
+
+/// Channels of one rank. Where `tp` does not divide the groups that heads share, every rank has a group of its own:
+/// the groups are replicated up to `tp`.
+fn conv_channels(recurrent: &Recurrent, conv: &Conv, tp: u64) -> Result<Fact> {
+    let (inner, group) = match &recurrent.recurrence {
+        Recurrence::Mamba2 { heads, head_dim, d_state, .. } => {
+            (product(heads.get(), head_dim.get())?, product(2, d_state.get())?)
+        }
+        Recurrence::GatedDeltaNet { v_heads, v_dim, k_dim } => {
+            (product(v_heads.get(), v_dim.get())?, product(2, k_dim.get())?)
+        }
+        _ => return divided(&conv.channels, tp),
+    };
+    let shared = conv.channels.get().saturating_sub(inner);
+    let groups = shared.checked_div(group).unwrap_or(0);
+    if groups == 0 || groups.is_multiple_of(tp) {
+        return divided(&conv.channels, tp);
+    }
+    let channels =
+        product(tp, group)?.checked_add(inner).ok_or_else(|| Error::overflow("channels of a rank"))?;
+    let rule = format!("{groups} groups replicated to tp {tp}, then divided by it");
+    divided(&Fact::derived(channels, rule), tp)
+}
+
+fn divided(fact: &Fact, tp: u64) -> Result<Fact> {
+    if !fact.get().is_multiple_of(tp) {
+        let what = format!("{tp} does not divide {} ({})", fact.get(), fact.source());
+        return Err(Error::setting("tp", what));
+    }
+    Ok(Fact::derived(fact.get() / tp, format!("{} / tp {tp}", fact.source())))
+}
+
+fn product(a: u64, b: u64) -> Result<u64> {
+    a.checked_mul(b).ok_or_else(|| Error::overflow(format!("{a} × {b}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_config;
+
+    /// vLLM's table: 10 layers over 4 ranks are 2, 3, 3, 2.
+    #[test]
+    fn what_equal_shares_leave_over_goes_by_the_engine() {
+        let lengths = |layers, ranks, surplus| -> Vec<usize> {
+            pipeline_ranges(layers, ranks, surplus).iter().map(ExactSizeIterator::len).collect()
+        };
+        assert_eq!(lengths(10, 4, Surplus::BeforeLast), [2, 3, 3, 2]);
+        assert_eq!(lengths(61, 2, Surplus::BeforeLast), [31, 30]);
+        assert_eq!(lengths(7, 4, Surplus::BeforeLast), [2, 2, 2, 1]);
+        assert_eq!(lengths(10, 4, Surplus::Last), [2, 2, 3, 3]);
+        assert_eq!(lengths(61, 2, Surplus::Last), [30, 31]);
+        assert_eq!(lengths(3, 8, Surplus::Last), [1, 1, 1]);
+    }
+
+    /// Falcon-H1: one group for all heads. At tp 2 each rank has the whole group: 3072 / 2 + 2 × 256 channels.
+    #[test]
+    fn groups_are_replicated_where_ranks_outnumber_them() {
+        let config = r#"{"model_type": "falcon_h1", "num_hidden_layers": 24, "hidden_size": 2048,
+            "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
+            "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
+        let architecture = read_config(config).unwrap();
+        let formats = architecture.formats(&Settings::default());
+        let rank = RankState::new(&architecture, &formats, 2, &(0..24)).unwrap();
+        let conv =
+            rank.components().find(|(component, _)| component.kind == ComponentKind::ConvState).unwrap();
+        assert_eq!(conv.0.growth.entry().get(), 3 * (1536 + 512) * 2);
+        // 2 K/V heads: one a rank at tp 2, and still one at tp 8.
+        let slope = |tp| RankState::new(&architecture, &formats, tp, &(0..24)).unwrap().slope(None).unwrap();
+        assert_eq!(slope(2).whole(), Some(24 * 2 * 128 * 2));
+        assert_eq!(slope(8), slope(2));
+        assert!(
+            RankState::new(&architecture, &formats, 5, &(0..24)).unwrap_err().to_string().starts_with("tp: ")
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! transformers: dense tensors in a dynamic cache.
+
+use super::logical::{DensePlan, DenseRules};
+use super::{Profile, Query};
+use crate::Result;
+use crate::architecture::Architecture;
+use crate::fact::Fact;
+use crate::format::IndexFormat;
+use crate::mixer::{Latent, Mixer};
+use crate::settings::MlaStorage;
+use crate::warning::Warning;
+
+/// What transformers keeps: its MLA layers cache K and V of every head (modelling files of DeepSeek-V2 and V3, 4.57),
+/// index keys are plain, and a convolution keeps its whole kernel (`conv_states` of `Mamba2Cache` and
+/// `Qwen3NextDynamicCache`).
+///
+/// # Errors
+///
+/// A shape that `tp` does not divide, or an overflow.
+pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
+    let mut rules = DenseRules::logical(query);
+    rules.adjust = whole_kernel;
+    if rules.settings.index_dtype.is_none() {
+        rules.settings.index_dtype = Some(IndexFormat::Bf16);
+    }
+    if rules.settings.mla_storage.is_none() && can_expand(query.architecture) {
+        rules.settings.mla_storage = Some(MlaStorage::Expanded);
+        let message =
+            "transformers caches K and V of every head, not the latent; set latent to see the other";
+        rules.warnings.push(Warning::new("mla_storage", message));
+    }
+    Ok(Box::new(DensePlan::new(query, rules)?))
+}
+
+/// Whether the config has MLA layers, and the head widths that their expanded form needs.
+fn can_expand(architecture: &Architecture) -> bool {
+    let mut latents =
+        architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(latent).peekable();
+    latents.peek().is_some()
+        && latents
+            .all(|latent| latent.query_heads.is_some() && latent.nope.is_some() && latent.v_width.is_some())
+}
+
+fn latent(mixer: &Mixer) -> Option<&Latent> {
+    match mixer {
+        Mixer::Mla(latent) | Mixer::Dsa { latent, .. } => Some(latent),
+        _ => None,
+    }
+}
+
+/// A column more than the `kernel − 1` that a step needs.
+fn whole_kernel(mut mixer: Mixer) -> Mixer {
+    if let Mixer::Recurrent(recurrent) = &mut mixer
+        && let Some(conv) = &mut recurrent.conv
+    {
+        let rule = format!("{} + 1: the whole kernel is kept", conv.kernel.source());
+        conv.kernel = Fact::derived(conv.kernel.get().saturating_add(1), rule);
+    }
+    mixer
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Query, answer};
+    use crate::{Settings, read_config};
+
+    fn figure(config: &str, settings: &Settings, quantity: &str) -> u64 {
+        let architecture = read_config(config).unwrap();
+        let query = Query::new(&architecture, "transformers".parse().unwrap(), settings).unwrap();
+        answer(&query, quantity.parse().unwrap()).unwrap().whole().unwrap()
+    }
+
+    /// Mamba-2.8b: 64 layers of 5120 channels, a kernel of 4 whole columns, and 16 values of state a channel.
+    #[test]
+    fn a_convolution_keeps_its_whole_kernel() {
+        let config = r#"{"model_type": "mamba", "num_hidden_layers": 64, "hidden_size": 2560,
+            "intermediate_size": 5120, "state_size": 16, "conv_kernel": 4, "torch_dtype": "float32"}"#;
+        let bytes = figure(config, &Settings::default(), "fixed_bytes_per_request");
+        assert_eq!(bytes, 64 * 5120 * (4 + 16) * 4);
+    }
+
+    /// DeepSeek-R1 in llama.cpp before latent support, and in transformers: 61 × (128 × 192 + 128 × 128) × 2 B.
+    #[test]
+    fn latents_are_expanded() {
+        let config = r#"{"model_type": "deepseek_v3", "num_hidden_layers": 61, "num_attention_heads": 128,
+            "num_key_value_heads": 128, "hidden_size": 7168, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+            "qk_nope_head_dim": 128, "v_head_dim": 128}"#;
+        assert_eq!(figure(config, &Settings::default(), "slope_bytes_per_token"), 4_997_120);
+    }
+}
