@@ -1,0 +1,120 @@
+//! How long the page's own work takes, for the speed table: `window.kvscope_bench()`.
+
+use std::cell::Cell;
+
+use kvscope_charts::figures::{GrowthInput, GrowthScale, Provenance, Series, sample_contexts};
+use kvscope_charts::palette::assign_colours;
+use kvscope_charts::{Growth, Size, Theme};
+use kvscope_sizing::{Bytes, Settings, StateModel, Tokens, UnitSystem, catalogue};
+use leptos::prelude::*;
+use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast, JsValue};
+
+use crate::canvas::paint_on;
+
+const VERSIONS: usize = 40;
+const SWEEP_CONTEXTS: usize = 512;
+const REPEATS: usize = 30;
+const DOMAIN: (Tokens, Tokens) = (Tokens::new(1024), Tokens::new(1 << 20));
+const FIGURE: Size = Size::new(900.0, 460.0);
+
+thread_local! {
+    /// Milliseconds from the start of navigation to the first figure.
+    static FIRST_CHART: Cell<f64> = const { Cell::new(f64::NAN) };
+}
+
+/// Notes the moment of the first figure.
+pub(crate) fn first_chart_is_drawn() {
+    FIRST_CHART.set(now());
+}
+
+/// Makes the measurement callable. It gives JSON: `sweep_ms` for 40 versions × 512 contexts by component, `redraw_ms`
+/// for layout and paint of 40 curves at this pixel ratio, both medians, and `first_chart_ms`.
+pub(crate) fn install() {
+    let run = Closure::<dyn Fn() -> JsValue>::new(|| JsValue::from_str(&measure()));
+    let _ = js_sys::Reflect::set(&window(), &JsValue::from_str("kvscope_bench"), run.as_ref());
+    run.forget();
+}
+
+fn measure() -> String {
+    let settings = Settings::default();
+    let sized = catalogue().iter().filter_map(|entry| {
+        let state = StateModel::new(&entry.architecture().ok()?, &settings).ok()?;
+        Some((entry, state))
+    });
+    let sized: Vec<_> = sized.take(VERSIONS).collect();
+    let contexts = sample_contexts(DOMAIN, SWEEP_CONTEXTS, &[]);
+    let contexts = &contexts[..SWEEP_CONTEXTS.min(contexts.len())];
+
+    let sweep = median(|| {
+        let mut total = 0_u64;
+        for (_, state) in &sized {
+            for context in contexts {
+                for bytes in state.by_kind(*context).into_iter().flatten() {
+                    total = total.wrapping_add(bytes.get());
+                }
+            }
+        }
+        std::hint::black_box(total);
+    });
+
+    let families: Vec<&str> = sized.iter().map(|(entry, _)| entry.family.as_str()).collect();
+    let series: Vec<Series> = sized
+        .iter()
+        .zip(assign_colours(&families))
+        .map(|((entry, state), colour)| Series {
+            id: entry.id.clone(),
+            name: entry.name.clone(),
+            colour,
+            provenance: Provenance::Computed,
+            values: contexts.iter().map(|n| state.resident(*n, 1).unwrap_or(Bytes::ZERO)).collect(),
+        })
+        .collect();
+    let ratio = window().device_pixel_ratio();
+    let canvas = document().create_element("canvas").ok().and_then(|canvas| canvas.dyn_into().ok());
+    let redraw = canvas.map_or(f64::NAN, |canvas: web_sys::HtmlCanvasElement| {
+        median(|| {
+            let input = GrowthInput {
+                contexts,
+                series: &series,
+                domain: DOMAIN,
+                scale: GrowthScale::Log,
+                units: UnitSystem::Decimal,
+                size: FIGURE,
+                measured: &[],
+                limits: &[],
+            };
+            if let Ok(growth) = Growth::layout(&input) {
+                paint_on(&canvas, growth.scene(), &Theme::light(), ratio);
+            }
+        })
+    });
+    let [sweep, redraw, first] = [sweep, redraw, FIRST_CHART.get()].map(number);
+    format!(
+        "{{\"sweep_ms\":{sweep},\"redraw_ms\":{redraw},\"first_chart_ms\":{first},\"versions\":{},\"contexts\":{},\
+         \"pixel_ratio\":{ratio}}}",
+        sized.len(),
+        contexts.len()
+    )
+}
+
+fn median(mut work: impl FnMut()) -> f64 {
+    let mut samples: Vec<f64> = (0..REPEATS)
+        .map(|_| {
+            let start = now();
+            work();
+            now() - start
+        })
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    f64::midpoint(samples[REPEATS / 2 - 1], samples[REPEATS / 2])
+}
+
+fn now() -> f64 {
+    window().performance().map_or(f64::NAN, |performance| performance.now())
+}
+
+/// JSON has no NaN: what is unknown is null.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value:.3}") } else { "null".to_owned() }
+}

@@ -1,0 +1,119 @@
+//! From ids to versions that can be sized.
+
+use kvscope_charts::palette::{SeriesColour, assign_colours};
+use kvscope_sizing::{Architecture, CatalogueEntry, Settings, StateModel, Tokens, find_entry};
+
+use super::Shared;
+
+/// A version that was found and read.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) family: String,
+    /// What the catalogue knows; none for a config that the reader opened.
+    pub(crate) entry: Option<&'static CatalogueEntry>,
+    pub(crate) architecture: Architecture,
+}
+
+/// A version that is shown, with its state or the reason why there is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) id: String,
+    /// Its name, or its id where it was not found.
+    pub(crate) name: String,
+    pub(crate) colour: SeriesColour,
+    pub(crate) model: Option<Shared<Model>>,
+    pub(crate) state: Result<Shared<StateModel>, String>,
+}
+
+/// A version by its id, or the sentence that says why there is none.
+pub(super) type Found = (String, Result<Shared<Model>, String>);
+
+/// Reads a version of the catalogue.
+fn catalogue_model(id: &str) -> Result<Model, String> {
+    let entry = find_entry(id).map_err(|error| error.to_string())?;
+    let architecture = entry.architecture().map_err(|error| format!("{}: {error}", entry.id))?;
+    Ok(Model {
+        id: entry.id.clone(),
+        name: entry.name.clone(),
+        family: entry.family.clone(),
+        entry: Some(entry),
+        architecture,
+    })
+}
+
+/// Finds every id once, among the reader's own configs first.
+pub(super) fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    for id in ids {
+        if found.iter().any(|(known, _)| known == id) {
+            continue;
+        }
+        let model = match own.iter().find(|model| model.id == *id) {
+            Some(model) => Ok(model.clone()),
+            None if id.starts_with(Model::OWN) => {
+                Err(format!("{id} is a config that was opened where this link was made; open it here to see it"))
+            }
+            None => catalogue_model(id).map(Shared::new),
+        };
+        found.push((id.clone(), model));
+    }
+    found
+}
+
+/// The state of every version that was found.
+pub(super) fn size_all(found: &[Found], settings: &Settings) -> Vec<Chosen> {
+    let families: Vec<&str> =
+        found.iter().map(|(id, model)| model.as_ref().map_or(id.as_str(), |model| &model.family)).collect();
+    let colours = assign_colours(&families);
+    let size = |model: &Shared<Model>| {
+        StateModel::new(&model.architecture, settings).map(Shared::new).map_err(|error| error.to_string())
+    };
+    found
+        .iter()
+        .zip(colours)
+        .map(|((id, model), colour)| Chosen {
+            id: id.clone(),
+            name: model.as_ref().map_or_else(|_| id.clone(), |model| model.name.clone()),
+            colour,
+            model: model.as_ref().ok().cloned(),
+            state: model.as_ref().map_err(Clone::clone).and_then(size),
+        })
+        .collect()
+}
+
+impl Model {
+    /// What ids of the reader's own configs start with; the catalogue has none such.
+    pub(crate) const OWN: &'static str = "own-";
+
+    /// The longest context that the config allows.
+    pub(crate) fn max_context(&self) -> Option<Tokens> {
+        self.architecture.max_context().map(|fact| Tokens::new(fact.get()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_says_so_and_the_rest_is_sized() {
+        let ids = ["kimi-k2.6", "kimi-k2.5-nope", "own-1", "kimi-k2.6"].map(str::to_owned);
+        let chosen = size_all(&find_all(&ids, &[]), &Settings::default());
+        assert_eq!(chosen.len(), 3, "an id that is given twice is shown once");
+        assert!(chosen[0].state.is_ok());
+        assert!(chosen[1].state.as_ref().unwrap_err().contains("kimi-k2.5-nope"));
+        assert!(chosen[2].state.as_ref().unwrap_err().contains("open it here"));
+    }
+
+    /// 61 layers × 576 values × 1 byte (issue: 70,272 B/token in BF16).
+    #[test]
+    fn settings_reach_the_state() {
+        let mut settings = Settings::default();
+        settings.set("kv_dtype", "fp8").unwrap();
+        let chosen = size_all(&find_all(&["kimi-k2.6".to_owned()], &[]), &settings);
+        let state = chosen[0].state.as_ref().unwrap();
+        assert_eq!(state.resident(Tokens::new(100_000), 1).unwrap().get(), 3_513_600_000);
+    }
+}

@@ -1,0 +1,20 @@
+//! Controls, one a file: native elements with a label left and a value right.
+
+mod choice;
+mod context_control;
+pub(crate) mod context_steps;
+mod data_table;
+mod fold;
+mod format_select;
+mod model_picker;
+mod own_config;
+mod text_box;
+
+pub(crate) use choice::Choice;
+pub(crate) use context_control::ContextControl;
+pub(crate) use data_table::DataTable;
+pub(crate) use fold::Fold;
+pub(crate) use format_select::FormatSelect;
+pub(crate) use model_picker::ModelPicker;
+pub(crate) use own_config::OwnConfig;
+pub(crate) use text_box::TextBox;

@@ -1,0 +1,37 @@
+use leptos::ev;
+use leptos::html;
+use leptos::prelude::*;
+
+use crate::files;
+use crate::state::Page;
+
+/// Ways to open a config of one's own: a file, the clipboard; dropping on the page works anywhere.
+#[component]
+pub(crate) fn OwnConfig() -> impl IntoView {
+    let page = expect_context::<Page>();
+    let pasted = NodeRef::<html::Textarea>::new();
+    let chosen = move |event: ev::Event| {
+        let input = event_target::<web_sys::HtmlInputElement>(&event);
+        if let Some(file) = input.files().and_then(|files| files.get(0)) {
+            files::open(page, &file);
+        }
+        // The same file can be opened again after it was mended.
+        input.set_value("");
+    };
+    let read = move |_| {
+        if let Some(area) = pasted.get() {
+            files::take(page, "pasted text", &area.value());
+        }
+    };
+    view! {
+        <label class="open">
+            "open or drop a config.json"
+            <input type="file" aria-label="Open a config" accept=".json,.jsonl,application/json" on:change=chosen/>
+        </label>
+        <details class="add">
+            <summary>"paste one"</summary>
+            <textarea rows="5" spellcheck="false" aria-label="Text of a config.json" node_ref=pasted></textarea>
+            <button type="button" on:click=read>"read it"</button>
+        </details>
+    }
+}

@@ -1,0 +1,47 @@
+use kvscope_protocol::run::{Ended, Run};
+use kvscope_sizing::prediction::Calibration;
+use leptos::prelude::*;
+
+use crate::state::Shared;
+
+/// What the run found, where and under which ceilings.
+#[component]
+pub(super) fn Summary(run: Shared<Run>) -> impl IntoView {
+    let mut sentences = run.verdicts.iter().map(|verdict| verdict.sentence.clone());
+    let finding = sentences.next().unwrap_or_else(|| "This run has no verdict: nothing in it was measured.".to_owned());
+    let rest = sentences.map(|sentence| view! { <p class="verdict">{sentence}</p> }).collect_view();
+    let ceilings = run.calibration.as_ref().map(ceilings);
+    view! {
+        <h1>{finding}</h1>
+        {rest}
+        <p class="quiet">{where_it_ran(&run)}</p>
+        <p class="quiet">{ceilings.unwrap_or_else(|| "No ceilings were measured, so nothing was predicted.".to_owned())}</p>
+    }
+}
+
+fn where_it_ran(run: &Run) -> String {
+    let machine = &run.machine;
+    let mut words: Vec<String> = vec![machine.cpu.clone().unwrap_or_else(|| "unknown processor".to_owned())];
+    words.extend(machine.cores.map(|cores| if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") }));
+    words.extend(machine.instructions.clone());
+    words.extend(machine.system.clone());
+    words.push(run.started.clone());
+    words.extend(match run.ended {
+        Ended::Complete => None,
+        Ended::Cancelled => Some("cancelled".to_owned()),
+        Ended::Interrupted => Some("interrupted: what was measured until then is shown".to_owned()),
+    });
+    words.join(" · ")
+}
+
+/// The measured ceilings that predictions come from.
+fn ceilings(calibration: &Calibration) -> String {
+    let ceilings = &calibration.ceilings;
+    format!(
+        "Predicted before measuring, from ceilings of this machine: reads {:.1} GB/s, computes {:.0} GFLOP/s, \
+         starts its workers in {}",
+        ceilings.read_bytes_per_second / 1e9,
+        ceilings.flops_per_second / 1e9,
+        kvscope_charts::label::seconds(ceilings.launch_seconds),
+    )
+}

@@ -1,0 +1,4 @@
+//! The rooms of the explorer.
+
+pub(crate) mod growth;
+pub(crate) mod measure;
