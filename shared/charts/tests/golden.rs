@@ -8,12 +8,12 @@ use std::{env, fs};
 
 use common::{CURSOR, DOMAIN, MODELS};
 use kvscope_charts::figures::{
-    GrowthScale, LatencyInput, LatencySeries, LayersInput, MeasuredSeconds, Provenance, ResidualPoint,
-    ResidualSeries, ResidualsInput,
+    GrowthInput, GrowthScale, LatencyInput, LatencySeries, LayersInput, MeasuredSeconds, Provenance,
+    ResidualPoint, ResidualSeries, ResidualsInput, sample_contexts,
 };
 use kvscope_charts::headline::{HeadlineInput, headline};
 use kvscope_charts::paint::svg::svg;
-use kvscope_charts::{Heading, Latency, Layers, Residuals, Scene, Size, Theme, titled};
+use kvscope_charts::{Growth, Heading, Latency, Layers, Residuals, Scene, Size, Theme, titled};
 use kvscope_sizing::{Bytes, Tokens, UnitSystem};
 
 fn compare(name: &str, scene: &Scene, theme: &Theme) {
@@ -175,6 +175,25 @@ fn growth_as_an_export() {
         footer: "kvscope 0.1.0".to_owned(),
     };
     compare("growth-export", &titled(growth, &heading), &Theme::light());
+}
+
+#[test]
+fn growth_crowded() {
+    let contexts = sample_contexts(DOMAIN, 40, &[CURSOR]);
+    let growth = Growth::layout(&GrowthInput {
+        contexts: &contexts,
+        series: &common::crowd(40, &contexts),
+        domain: DOMAIN,
+        scale: GrowthScale::Log,
+        units: UnitSystem::Decimal,
+        size: Size::new(900.0, 420.0),
+        measured: &[],
+        limits: &[],
+    })
+    .expect("a possible figure");
+    let mut cursor = growth.cursor_at(CURSOR);
+    cursor.emphasis = Some(7);
+    compare("growth-40-models", &growth.scene().clone().with(growth.overlay(&cursor)), &Theme::light());
 }
 
 #[test]

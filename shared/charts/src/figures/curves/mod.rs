@@ -228,6 +228,8 @@ impl Curves {
             if let Some(index) = readings.emphasis.filter(|index| *index < self.lines.len()) {
                 group.push(Node::Polyline { points: self.path(index), stroke: self.stroke(index, 1.4) });
             }
+            // Among many dots, halos would hide their neighbours.
+            let halo = if self.lines.len() > 20 { 0.5 } else { 1.5 };
             let (from, to) = (Point::new(at, self.plot.top), Point::new(at, self.plot.bottom + 5.0));
             group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Cursor) });
             for (curve, reading) in self.lines.iter().zip(&readings.values).rev() {
@@ -239,9 +241,9 @@ impl Curves {
                 }
                 group.push(Node::Circle {
                     centre: Point::new(at, y),
-                    radius: 4.0,
+                    radius: 2.0 * self.line_width,
                     fill: Ink::Series(curve.colour),
-                    outline: Stroke::solid(Ink::Paper, 1.5),
+                    outline: Stroke::solid(Ink::Paper, halo),
                 });
             }
             let label = label::context(readings.context);
