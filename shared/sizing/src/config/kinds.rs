@@ -24,6 +24,8 @@ pub(super) enum LayerKind {
     /// DeepSeek-V4's attention with this compression ratio; 0 is the window alone.
     Compressed(u64),
     Cross,
+    /// Attention to the text and to an encoder's output, one after the other.
+    SelfAndCross,
     /// An MLP or `MoE` block that counts as a layer.
     None,
 }
@@ -230,6 +232,9 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     };
     let either = |is_first: bool, first: LayerKind, other: LayerKind| if is_first { first } else { other };
 
+    if fields.has("decoder_layers") {
+        return make("decoder_layers", &|_| LayerKind::SelfAndCross);
+    }
     if let Some((path, indices)) = fields.numbers("full_attn_idxs")? {
         if let Some(outside) = indices.iter().find(|index| **index >= total as u64) {
             return Err(Error::field(path, format!("layer {outside} is outside 0 to {}", total - 1)));

@@ -18,6 +18,8 @@ const MOST_LAYERS: u64 = 10_000;
 /// Reads every layer.
 pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Vec<LayerDraft>> {
     let count = fields.count_any(&[
+        // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper).
+        "decoder_layers",
         "num_hidden_layers",
         "num_layers",
         "n_layer",

@@ -58,6 +58,7 @@ pub fn read_config_value(value: &Value) -> Result<Architecture> {
         recurrent_dtype,
         max_context: fields.count_any(&[
             "max_position_embeddings",
+            "max_target_positions",
             "model_max_length",
             "n_positions",
             "max_seq_len",

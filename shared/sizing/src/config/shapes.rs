@@ -11,7 +11,8 @@ use crate::warning::Warning;
 use crate::{Error, Result};
 
 const KV_HEADS: [&str; 4] = ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"];
-const QUERY_HEADS: [&str; 4] = ["num_attention_heads", "num_query_heads", "n_head", "n_heads"];
+const QUERY_HEADS: [&str; 5] =
+    ["decoder_attention_heads", "num_attention_heads", "num_query_heads", "n_head", "n_heads"];
 const HIDDEN: [&str; 4] = ["hidden_size", "model_dim", "n_embd", "d_model"];
 const HEAD_WIDTHS: [&str; 4] = ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels"];
 
@@ -84,6 +85,10 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 Mixer::Compressed(self.compressed(ratio, index)?)
             }
             LayerKind::Cross => self.cross(index, warnings)?,
+            LayerKind::SelfAndCross => {
+                let own = Mixer::Full(self.heads(HeadSet::Full, index, warnings)?);
+                return Ok(vec![own, self.cross(index, warnings)?]);
+            }
             LayerKind::Parallel => {
                 let attention = Mixer::Full(self.heads(HeadSet::Full, index, warnings)?);
                 return Ok(vec![attention, Mixer::Recurrent(self.mamba()?)]);

@@ -1,0 +1,221 @@
+//! vLLM's rules against what its planner, its sources and its users' logs state, where no case row does.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::engine::{EngineReport, Figure, Quantity, Query, answer, report};
+use kvscope_sizing::{Architecture, Settings, catalogue, find_entry, read_config};
+
+fn settings(given: &[(&str, &str)]) -> Settings {
+    let mut settings = Settings::default();
+    for (name, value) in given {
+        settings.set(name, value).unwrap();
+    }
+    settings
+}
+
+fn of(architecture: &Architecture, engine: &str, given: &[(&str, &str)]) -> EngineReport {
+    let settings = settings(given);
+    report(&Query::new(architecture, engine.parse().unwrap(), &settings).unwrap()).unwrap()
+}
+
+fn model(id: &str, engine: &str, given: &[(&str, &str)]) -> EngineReport {
+    of(&find_entry(id).unwrap().architecture().unwrap(), engine, given)
+}
+
+fn whole(report: &EngineReport, quantity: Quantity) -> u64 {
+    report.figure(quantity).and_then(Figure::whole).unwrap_or_else(|| panic!("{quantity:?}: {report:?}"))
+}
+
+fn block(id: &str, given: &[(&str, &str)]) -> u64 {
+    whole(&model(id, "vllm@0.33", given), Quantity::AttentionBlockSize)
+}
+
+/// Asserts the bytes of one block: a pool of a thousand holds a thousand, and one byte less holds 999.
+fn assert_block_bytes(id: &str, given: &[(&str, &str)], expected: u64) {
+    let blocks = |pool: u64| {
+        let text = pool.to_string();
+        let mut all = given.to_vec();
+        all.push(("available_kv_bytes", &text));
+        whole(&model(id, "vllm@0.33", &all), Quantity::NumBlocks)
+    };
+    assert_eq!((blocks(expected * 1000), blocks(expected * 1000 - 1)), (1000, 999), "{id}: {expected} B");
+}
+
+/// Planner of vLLM 0.33: attention blocks of hybrids, by prefix caching, back end and drafts.
+#[test]
+fn attention_blocks_of_hybrids() {
+    assert_eq!(block("qwen3.6-27b", &[("prefix_caching", "false")]), 784);
+    assert_eq!(block("qwen3.6-27b", &[("prefix_caching", "false"), ("kv_dtype", "fp8")]), 1568);
+    assert_eq!(block("qwen3.6-27b", &[("prefix_caching", "true")]), 832);
+    assert_eq!(block("qwen3.6-27b", &[("prefix_caching", "true"), ("gdn_prefill_backend", "triton")]), 784);
+    assert_eq!(block("qwen3-next-80b-a3b", &[("prefix_caching", "true")]), 576);
+    assert_eq!(block("qwen3-next-80b-a3b", &[("prefix_caching", "false")]), 544);
+    let kimi = |given: &[(&str, &str)]| block("kimi-linear-48b-a3b", given);
+    assert_eq!(kimi(&[]), 1920);
+    assert_eq!(kimi(&[("tp", "2")]), 1024);
+    assert_eq!(kimi(&[("tp", "4"), ("num_speculative_tokens", "2")]), 512);
+}
+
+/// The block before alignment is a choice of the back end, which the GPU decides.
+#[test]
+fn attention_blocks_by_back_end() {
+    for (id, gpu, format, expected) in [
+        ("llama-3.1-8b", "H100-80GB", "bf16", 16),
+        ("llama-3.1-8b", "B200", "fp8", 16),
+        ("deepseek-v3", "H100-80GB", "bf16", 16),
+        ("deepseek-v3", "H100-80GB", "fp8", 64),
+        ("deepseek-v3", "B200", "bf16", 32),
+        ("deepseek-v3.2", "H100-80GB", "bf16", 64),
+        ("deepseek-v3.2", "B200", "fp8", 64),
+        ("deepseek-v4-flash", "H100-80GB", "fp8_ds_mla", 256),
+        ("gemma-4-26b-a4b", "H100-80GB", "fp8", 64),
+        ("gemma-4-26b-a4b", "H100-80GB", "bf16", 16),
+        ("gemma-4-26b-a4b", "B200", "fp8", 16),
+    ] {
+        assert_eq!(block(id, &[("gpu", gpu), ("kv_dtype", format)]), expected, "{id} on {gpu} in {format}");
+    }
+}
+
+/// One flag, two sizes: FlashMLA's sparse kernels on SM90 rewrite fp8 to 656-byte rows, FlashInfer's on SM100 keep 576.
+#[test]
+fn rows_of_sparse_latents_by_gpu() {
+    let slope = |id: &str, given: &[(&str, &str)]| {
+        whole(&model(id, "vllm@0.33", given), Quantity::SlopeBytesPerToken)
+    };
+    assert_eq!(slope("deepseek-v3.2", &[]), 61 * (1152 + 132));
+    assert_eq!(slope("deepseek-v3.2", &[("gpu", "B200")]), 61 * (1152 + 132));
+    assert_eq!(slope("deepseek-v3.2", &[("kv_dtype", "fp8"), ("gpu", "H100-80GB")]), 61 * (656 + 132));
+    assert_eq!(slope("deepseek-v3.2", &[("kv_dtype", "fp8"), ("gpu", "B200")]), 61 * (576 + 132));
+    assert_eq!(slope("deepseek-v3.2", &[("kv_dtype", "nvfp4")]), 61 * (352 + 132));
+    assert_eq!(slope("glm-5.1", &[("gpu", "B200")]), 78 * (576 + 132));
+    assert_eq!(slope("glm-5.1", &[("gpu", "H100-80GB")]), 78 * (1152 + 132));
+}
+
+/// Bytes of one block as the planner gave them: DeepSeek-V4, Gemma 4 without the hybrid manager, Qwen3.6 with a draft
+/// layer (17 pages of its attention group, not of 16-layer state groups), and hetero heads that add up.
+#[test]
+fn bytes_of_one_block() {
+    assert_block_bytes("deepseek-v4-flash", &[], 1_002_240);
+    assert_block_bytes("deepseek-v4-pro", &[], 1_435_968);
+    assert_block_bytes("gemma-4-26b-a4b", &[("hybrid_manager", "false")], 3_604_480);
+    let draft = [("prefix_caching", "false"), ("draft_layers", "1"), ("num_speculative_tokens", "1")];
+    let page = block("qwen3.6-27b", &draft) * 4096;
+    assert_block_bytes("qwen3.6-27b", &draft, 17 * page);
+}
+
+/// Padding that users saw: 1 of 29, 1 of 20, 3 of 48.
+#[test]
+fn padding_layers() {
+    let fraction = |id: &str, given: &[(&str, &str)]| {
+        model(id, "vllm@0.33", given).figure(Quantity::PaddingFraction).unwrap().as_f64()
+    };
+    assert!((fraction("gemma-3-4b", &[]) - 1.0 / 29.0).abs() < 1e-12);
+    assert!((fraction("kimi-linear-48b-a3b", &[]) - 1.0 / 20.0).abs() < 1e-12);
+    assert!((fraction("qwen3.6-27b", &[("draft_layers", "1")]) - 3.0 / 48.0).abs() < 1e-12);
+}
+
+/// State pages of one request: planner of vLLM 0.33.
+#[test]
+fn state_pages_of_one_request() {
+    let pages = |id: &str, engine: &str, given: &[(&str, &str)]| {
+        whole(&model(id, engine, given), Quantity::StateBlocksPerRequest)
+    };
+    let align = ("prefix_caching", "true");
+    // Three groups: 3 pages each where FlashInfer exports states, 2 with Triton, 1 without prefix caching.
+    assert_eq!(pages("qwen3.6-27b", "vllm@0.33", &[align]), 9);
+    assert_eq!(pages("qwen3.6-27b", "vllm@0.33", &[align, ("gdn_prefill_backend", "triton")]), 6);
+    assert_eq!(pages("qwen3.6-27b", "vllm@0.27", &[align]), 6);
+    assert_eq!(pages("qwen3.6-27b", "vllm@0.33", &[("prefix_caching", "false")]), 3);
+    assert_eq!(pages("kimi-linear-48b-a3b", "vllm@0.33", &[align]), 6);
+    // Mamba-2 always has the extra page; 24 layers beside 4 make six groups.
+    assert_eq!(pages("nemotron-h-8b", "vllm@0.33", &[align]), 18);
+}
+
+/// 8192 tokens in flight over 16-token blocks, although the encoder has 1500 positions: 512 blocks a layer group.
+#[test]
+fn cross_attention_reserves_a_whole_batch() {
+    let whisper = r#"{"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "d_model": 1280,
+        "decoder_layers": 32, "decoder_attention_heads": 20, "encoder_layers": 32, "encoder_attention_heads": 20,
+        "num_hidden_layers": 32, "max_source_positions": 1500, "max_target_positions": 448, "is_encoder_decoder": true,
+        "torch_dtype": "float16"}"#;
+    let report = of(
+        &read_config(whisper).unwrap(),
+        "vllm@0.33",
+        &[("max_model_len", "448"), ("max_num_batched_tokens", "8192"), ("prefix_caching", "false")],
+    );
+    // 28 blocks for 448 tokens and 512 for the encoder; a block has 32 pages of 20 × 128 × 2 B × 16 tokens.
+    assert_eq!(whole(&report, Quantity::NeededBytesOneRequest), (28 + 512) * 32 * 20 * 128 * 2 * 16);
+}
+
+/// Three pipeline ranks with overlapping scheduling hold four batches in flight.
+#[test]
+fn batches_in_flight() {
+    let needed = |given: &[(&str, &str)]| {
+        let mut all = vec![("max_model_len", "131072"), ("max_num_batched_tokens", "8192")];
+        all.extend_from_slice(given);
+        whole(&model("gpt-oss-120b", "vllm@0.33", &all), Quantity::NeededBytesOneRequest)
+    };
+    let blocks = |batches: u64| 8192 + (127 + batches * 8192_u64).div_ceil(16) + 1;
+    let page = 16 * 8 * 128 * 2;
+    assert_eq!(needed(&[("async_scheduling", "false")]), blocks(1) * 18 * page);
+    assert_eq!(needed(&[("async_scheduling", "true")]), blocks(2) * 18 * page);
+    assert_eq!(needed(&[("async_scheduling", "true"), ("pp", "3")]), blocks(4) * 6 * page);
+}
+
+#[test]
+fn what_a_report_says_beside_figures() {
+    let pool = [("prefix_caching", "false"), ("available_kv_bytes", "20937965568")];
+    let report = model("qwen3.6-27b", "vllm@0.33", &pool);
+    let line = "GPU KV cache size: 315,658 tokens, Maximum concurrency for 262,144 tokens per request: 1.20x";
+    assert!(report.log_lines.iter().any(|found| found == line), "{:?}", report.log_lines);
+    let names: Vec<&str> = report.padding.iter().map(|row| row.what.as_str()).collect();
+    assert!(names.contains(&"state pages") && names.contains(&"null block"), "{names:?}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!((json["num_blocks"].as_u64(), json["attention_block_size"].as_u64()), (Some(407), Some(784)));
+    // Without a pool its figures are listed with what they lack.
+    let report = model("qwen3.6-27b", "vllm@0.33", &[]);
+    assert!(report.figure(Quantity::NumBlocks).is_none());
+    assert!(report.unanswered.iter().any(|missing| missing.why.starts_with("available_kv_bytes: ")));
+}
+
+#[test]
+fn classes_that_a_version_no_longer_has_are_warned_about() {
+    let warned = |engine: &str| {
+        let report = model("minimax-text-01", engine, &[]);
+        report.warnings.iter().any(|warning| warning.message.contains("MiniMaxText01ForCausalLM"))
+    };
+    assert!(warned("vllm@0.33"));
+    assert!(!warned("vllm@0.11"));
+}
+
+#[test]
+fn settings_that_do_not_fit_the_model_are_named() {
+    let error = |id: &str, given: &[(&str, &str)]| {
+        let architecture = find_entry(id).unwrap().architecture().unwrap();
+        let settings = settings(given);
+        let query = Query::new(&architecture, "vllm".parse().unwrap(), &settings).unwrap();
+        answer(&query, Quantity::AttentionBlockSize).unwrap_err().to_string()
+    };
+    assert!(error("llama-3.1-8b", &[("tp", "3")]).starts_with("tp: 8 K/V heads"));
+    assert!(error("llama-3.1-8b", &[("kv_dtype", "fp8_ds_mla")]).starts_with("kv_dtype: "));
+}
+
+/// The whole catalogue is planned, on one rank and on eight, and what is reserved is never less than what is held.
+#[test]
+fn every_version_is_planned() {
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for given in
+            [&[("tp", "1")][..], &[("tp", "2"), ("pp", "2")], &[("gpu", "B200"), ("draft_layers", "0")]]
+        {
+            let mut settings = settings(given);
+            settings.available_kv_bytes = Some(1 << 37);
+            settings.max_model_len = Some(65_536);
+            let query = Query::new(&architecture, "vllm".parse().unwrap(), &settings).unwrap();
+            let report = report(&query).unwrap_or_else(|error| panic!("{}: {error}", entry.id));
+            assert!(whole(&report, Quantity::NumBlocks) > 0, "{}", entry.id);
+            let longest = whole(&report, Quantity::EstimatedMaxModelLen);
+            assert_eq!(longest, 65_536, "{}", entry.id);
+        }
+    }
+}
