@@ -1,6 +1,10 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use serde_json::{Map, Value};
 
 use super::class_defaults;
+use super::strict::{Unread, is_known};
 use crate::fact::{Fact, Source};
 use crate::{Error, Result};
 
@@ -15,6 +19,8 @@ const LARGEST: u64 = 1 << 32;
 pub(super) struct Fields<'a> {
     /// Innermost first, with the prefix of their paths.
     levels: Vec<(String, &'a Map<String, Value>)>,
+    /// Every value that a rule has found, here or in an object inside, so that the others can be reported.
+    read: Rc<RefCell<Vec<&'a Value>>>,
 }
 
 impl<'a> Fields<'a> {
@@ -31,20 +37,21 @@ impl<'a> Fields<'a> {
             prefix = format!("{path}.");
             levels.insert(0, (prefix.clone(), map));
         }
-        Ok(Self { levels })
+        Ok(Self { levels, read: Rc::default() })
     }
 
     /// The fields of an object inside this config, such as `linear_attn_config`.
     pub(super) fn object(&self, key: &str) -> Result<Option<Self>> {
         let Some((path, value)) = self.find(key) else { return Ok(None) };
         let map = value.as_object().ok_or_else(|| Error::field(path.clone(), "expected an object"))?;
-        Ok(Some(Self { levels: vec![(format!("{path}."), map)] }))
+        Ok(Some(Self { levels: vec![(format!("{path}."), map)], read: Rc::clone(&self.read) }))
     }
 
     /// The value and path of a field that is present and not null.
     pub(super) fn find(&self, key: &str) -> Option<(String, &'a Value)> {
         self.levels.iter().find_map(|(prefix, map)| {
             let value = map.get(key).filter(|value| !value.is_null())?;
+            self.read.borrow_mut().push(value);
             Some((format!("{prefix}{key}"), value))
         })
     }
@@ -135,6 +142,22 @@ impl<'a> Fields<'a> {
         Ok(Some((path, list)))
     }
 
+    /// The fields that no rule has found and that are not known to leave the state alone.
+    pub(super) fn unread(&self) -> Vec<Unread> {
+        let read = self.read.borrow();
+        let mut found: Vec<*const Value> = read.iter().map(|value| std::ptr::from_ref(*value)).collect();
+        found.sort_unstable();
+        found.dedup();
+        let is_read = |value: &Value| found.binary_search(&std::ptr::from_ref(value)).is_ok();
+        let mut unread = Vec::new();
+        let mut inner: Vec<&Map<String, Value>> = Vec::new();
+        for (prefix, map) in &self.levels {
+            collect_unread(prefix, map, &inner, &is_read, &mut unread);
+            inner.push(map);
+        }
+        unread
+    }
+
     /// A list of whole numbers.
     pub(super) fn numbers(&self, key: &str) -> Result<Option<(String, Vec<u64>)>> {
         let Some((path, list)) = self.list(key)? else { return Ok(None) };
@@ -144,6 +167,32 @@ impl<'a> Fields<'a> {
             .map(|(index, value)| whole_number(&format!("{path}[{index}]"), value))
             .collect::<Result<_>>()?;
         Ok(Some((path, numbers)))
+    }
+}
+
+/// Fields of `map` and of the objects that rules have looked into. What an inner level names too is shadowed.
+fn collect_unread(
+    prefix: &str,
+    map: &Map<String, Value>,
+    inner: &[&Map<String, Value>],
+    is_read: &dyn Fn(&Value) -> bool,
+    unread: &mut Vec<Unread>,
+) {
+    for (name, value) in map {
+        if value.is_null()
+            || NESTED.contains(&name.as_str())
+            || inner.iter().any(|map| map.contains_key(name))
+        {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        match value {
+            Value::Object(object) if is_read(value) => {
+                collect_unread(&format!("{path}."), object, &[], is_read, unread);
+            }
+            _ if is_read(value) || is_known(name) => {}
+            _ => unread.push(Unread { path, name: name.clone() }),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod fields;
 mod kinds;
 mod layers;
 mod shapes;
+mod strict;
 
 use serde_json::Value;
 
@@ -19,6 +20,10 @@ use crate::warning::Warning;
 use crate::{Error, Result};
 use fields::Fields;
 
+pub(crate) use shapes::{csa, hca, kda_mixer, product, sum};
+pub use strict::Unknown;
+pub(crate) use strict::{Unread, report_unread};
+
 /// Reads a config from its JSON text.
 ///
 /// # Errors
@@ -26,6 +31,15 @@ use fields::Fields;
 /// Text that is not a JSON object, an unknown layer kind, a missing field without a defined default, a value out of
 /// range, or fields that contradict each other. The error names the field's JSON path.
 pub fn read_config(text: &str) -> Result<Architecture> {
+    read_config_text(text, Unknown::Warn)
+}
+
+/// Reads a config from its JSON text, and says what becomes of fields that no rule knows.
+///
+/// # Errors
+///
+/// See [`read_config`]; with [`Unknown::Refuse`] also a field that could change the state and that no rule knows.
+pub fn read_config_text(text: &str, unknown: Unknown) -> Result<Architecture> {
     if text.trim().is_empty() {
         return Err(Error::syntax("the file is empty; expected a config.json"));
     }
@@ -36,7 +50,7 @@ pub fn read_config(text: &str) -> Result<Architecture> {
             error.column()
         ))
     })?;
-    read_config_value(&value)
+    read_config_object(&value, unknown)
 }
 
 /// Reads a config that is already parsed.
@@ -45,6 +59,15 @@ pub fn read_config(text: &str) -> Result<Architecture> {
 ///
 /// See [`read_config`].
 pub fn read_config_value(value: &Value) -> Result<Architecture> {
+    read_config_object(value, Unknown::Warn)
+}
+
+/// Reads a config that is already parsed, and says what becomes of fields that no rule knows.
+///
+/// # Errors
+///
+/// See [`read_config_text`].
+pub fn read_config_object(value: &Value, unknown: Unknown) -> Result<Architecture> {
     let root = value
         .as_object()
         .ok_or_else(|| Error::syntax("a config is a JSON object, not another kind of value"))?;
@@ -68,6 +91,7 @@ pub fn read_config_value(value: &Value) -> Result<Architecture> {
         plain_heads: plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
     };
+    report_unread(fields.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))
 }
 

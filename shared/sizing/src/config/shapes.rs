@@ -387,7 +387,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
         let ratio = Fact::new(ratio, ratio_source);
         let compression = match (generation, ratio.get()) {
             (_, 0) => None,
-            (Generation::V4, 4) => Some(self.csa(ratio, &width)?),
+            (Generation::V4, 4) => Some(csa(ratio.clone(), &width, self.csa_index(&ratio)?)?),
             (Generation::V4, 128) => Some(hca(ratio, &width)?),
             (Generation::V41, 1 | 2) => Some(self.csa2(ratio, index)?),
             (_, other) => {
@@ -405,25 +405,6 @@ impl<'f, 'a> Shapes<'f, 'a> {
             window: fields.require(&["sliding_window"], needed)?,
             compression,
             generation,
-        })
-    }
-
-    fn csa(&self, ratio: Fact, width: &Fact) -> Result<Compression> {
-        let index = self.csa_index(&ratio)?;
-        let rows = product(&[2, ratio.get()])?;
-        let values = product(&[4, sum(&[width.get(), index.width.get()])?])?;
-        Ok(Compression {
-            own_store: true,
-            top_k: index.top_k.clone(),
-            rows: Some(CompressorRows {
-                rows: Fact::derived(rows, "2 × ratio: groups overlap by one"),
-                values: Fact::derived(
-                    values,
-                    "2 overlapping halves × (value + weight) × (head_dim + index_head_dim)",
-                ),
-            }),
-            index: Some(index),
-            ratio,
         })
     }
 
@@ -451,7 +432,27 @@ impl<'f, 'a> Shapes<'f, 'a> {
     }
 }
 
-fn hca(ratio: Fact, width: &Fact) -> Result<Compression> {
+/// A CSA branch with its own store and indexer.
+pub(crate) fn csa(ratio: Fact, width: &Fact, index: IndexKeys) -> Result<Compression> {
+    let rows = product(&[2, ratio.get()])?;
+    let values = product(&[4, sum(&[width.get(), index.width.get()])?])?;
+    Ok(Compression {
+        own_store: true,
+        top_k: index.top_k.clone(),
+        rows: Some(CompressorRows {
+            rows: Fact::derived(rows, "2 × ratio: groups overlap by one"),
+            values: Fact::derived(
+                values,
+                "2 overlapping halves × (value + weight) × (head_dim + index_head_dim)",
+            ),
+        }),
+        index: Some(index),
+        ratio,
+    })
+}
+
+/// An HCA branch: its own store, read in full.
+pub(crate) fn hca(ratio: Fact, width: &Fact) -> Result<Compression> {
     let values = product(&[2, width.get()])?;
     Ok(Compression {
         own_store: true,
@@ -465,7 +466,8 @@ fn hca(ratio: Fact, width: &Fact) -> Result<Compression> {
     })
 }
 
-fn kda_mixer(heads: Fact, dim: Fact, kernel: Fact) -> Result<Recurrent> {
+/// Kimi Delta Attention: convolutions over q, k and v.
+pub(crate) fn kda_mixer(heads: Fact, dim: Fact, kernel: Fact) -> Result<Recurrent> {
     let channels = Fact::derived(product(&[3, heads.get(), dim.get()])?, "3 × heads × head_dim (q, k and v)");
     Ok(Recurrent { recurrence: Recurrence::Kda { heads, dim }, conv: Some(Conv { kernel, channels }) })
 }
@@ -516,14 +518,14 @@ fn indexer_owners(fields: &Fields<'_>, total: usize) -> Result<Option<Vec<bool>>
     Ok(Some(owners))
 }
 
-fn product(factors: &[u64]) -> Result<u64> {
+pub(crate) fn product(factors: &[u64]) -> Result<u64> {
     factors
         .iter()
         .try_fold(1_u64, |total, factor| total.checked_mul(*factor))
         .ok_or_else(|| Error::overflow(format!("{factors:?} multiplied")))
 }
 
-fn sum(parts: &[u64]) -> Result<u64> {
+pub(crate) fn sum(parts: &[u64]) -> Result<u64> {
     parts
         .iter()
         .try_fold(0_u64, |total, part| total.checked_add(*part))
