@@ -1,12 +1,27 @@
-//! Builds the catalogue into the crate: every file of `assets/models/`, checked and without its white space.
+//! Builds the data into the crate: every file of `assets/models/` and `assets/claims/`, checked and without its white
+//! space.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use serde_json::Value;
+
 fn main() {
-    let folder =
-        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../assets/models");
+    embed("models", &|path, value| {
+        for field in ["name", "family", "vendor", "source", "confidence", "config"] {
+            assert!(value.get(field).is_some(), "{}: {field} is missing", path.display());
+        }
+    });
+    embed("claims", &|path, value| {
+        assert!(value.is_array(), "{}: not a list of claims", path.display());
+    });
+}
+
+/// Writes the files of one folder of `assets/` as a list of `(stem, text)`, sorted by stem.
+fn embed(kind: &str, check: &dyn Fn(&Path, &Value)) {
+    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let folder = Path::new(&root).join("../../assets").join(kind);
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<PathBuf> = fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
@@ -17,16 +32,14 @@ fn main() {
     let mut code = String::from("&[\n");
     for path in files {
         println!("cargo::rerun-if-changed={}", path.display());
-        let id = path.file_stem().and_then(|stem| stem.to_str()).expect("ids are plain text");
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("file names are plain text");
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let value: serde_json::Value =
+        let value: Value =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        for field in ["name", "family", "vendor", "source", "confidence", "config"] {
-            assert!(value.get(field).is_some(), "{}: {field} is missing", path.display());
-        }
-        writeln!(code, "    ({id:?}, {:?}),", value.to_string()).expect("writing to a string");
+        check(&path, &value);
+        writeln!(code, "    ({stem:?}, {:?}),", value.to_string()).expect("writing to a string");
     }
     code.push_str("]\n");
-    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("catalogue.rs");
+    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join(format!("{kind}.rs"));
     fs::write(out, code).expect("a writable build folder");
 }

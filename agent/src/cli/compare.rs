@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::{Comparison, UnitSystem, compare};
+use kvscope_sizing::{Comparison, FactChange, Ratio, Stated, UnitSystem, Version, compare};
 
 use super::request::{Accounting, Contexts, warn};
 use crate::failure::Failure;
@@ -24,19 +24,33 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.settings()?;
+    let settings = arguments.accounting.logical_settings()?;
     let n = arguments.contexts.one()?;
     if arguments.contexts.batch()? != 1 {
         return Err(Failure::input("batch: compare shows one request; leave batch out"));
     }
-    let models = [Model::load(&arguments.from)?, Model::load(&arguments.to)?];
-    let states = [models[0].state(&settings)?, models[1].state(&settings)?];
-    let comparison = compare((&models[0].label, &states[0]), (&models[1].label, &states[1]), n)?;
+    let unknown = arguments.accounting.unknown();
+    let models =
+        [Model::load_checked(&arguments.from, unknown)?, Model::load_checked(&arguments.to, unknown)?];
+    for model in &models {
+        // Sized alone first, so that what fails is named.
+        model.state(&settings)?;
+    }
+    let comparison = compare(version(&models[0]), version(&models[1]), &settings, n)?;
     if arguments.json {
         output::json(&comparison);
         return Ok(());
     }
-    output::figures(&format!("{}\n\n{}", comparison.sentence, table(&comparison).render()));
+    let mut text = format!("{}\n\n{}", comparison.sentence, components(&comparison).render());
+    if !comparison.steps.is_empty() {
+        text.push('\n');
+        text.push_str(&steps(&comparison)?.render());
+    }
+    if !comparison.facts.is_empty() {
+        text.push('\n');
+        text.push_str(&facts(&comparison).render());
+    }
+    output::figures(&text);
     let warnings = models.iter().flat_map(|model| {
         model.architecture.warnings().iter().map(|warning| (model.label.as_str(), warning))
     });
@@ -44,7 +58,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(comparison: &Comparison) -> Figures {
+fn version(model: &Model) -> Version<'_> {
+    Version {
+        label: &model.label,
+        name: model.entry.map_or(model.label.as_str(), |entry| &entry.name),
+        architecture: &model.architecture,
+    }
+}
+
+fn components(comparison: &Comparison) -> Figures {
     let [from, to] = [comparison.from.as_str(), comparison.to.as_str()];
     let mut table = Figures::new(1, &["", from, to, "change"]);
     for change in &comparison.components {
@@ -71,6 +93,53 @@ fn table(comparison: &Comparison) -> Figures {
         table.row([name.to_owned(), bytes_cell(counts[0]), bytes_cell(counts[1]), ratio(counts)]);
     }
     table
+}
+
+/// The steps in their order, with the slope that each one reaches.
+fn steps(comparison: &Comparison) -> Result<Figures, Failure> {
+    let header = ["cause", "step", "slope B/token", "slope so far", "fixed B", "resident B"];
+    let mut table = Figures::new(2, &header);
+    let mut slope = Ratio::from(comparison.slope_bytes_per_token[0]);
+    for step in &comparison.steps {
+        slope = slope.plus(step.slope)?;
+        table.row([
+            step.cause.label().to_owned(),
+            step.text.clone(),
+            change(step.slope),
+            slope.to_string().trim_start_matches('+').to_owned(),
+            change(step.fixed),
+            change(step.resident),
+        ]);
+    }
+    Ok(table)
+}
+
+fn facts(comparison: &Comparison) -> Figures {
+    let [from, to] = [comparison.from.as_str(), comparison.to.as_str()];
+    let mut table = Figures::new(5, &["fact", from, to, "field", "cause"]);
+    let stated = |side: &Option<Stated>| side.as_ref().map_or_else(|| "–".to_owned(), Stated::text);
+    for fact in &comparison.facts {
+        table.row([
+            format!("{} {}", fact.of, fact.fact),
+            stated(&fact.from),
+            stated(&fact.to),
+            field(fact),
+            fact.cause.label().to_owned(),
+        ]);
+    }
+    table
+}
+
+/// The field of each version, once where both name the same.
+fn field(fact: &FactChange) -> String {
+    let mut sources: Vec<&str> =
+        [&fact.from, &fact.to].into_iter().flatten().map(|stated| stated.source.as_str()).collect();
+    sources.dedup();
+    sources.join(" → ")
+}
+
+fn change(figure: Ratio) -> String {
+    if figure == Ratio::ZERO { "–".to_owned() } else { figure.to_string() }
 }
 
 fn bytes_cell(count: u64) -> String {

@@ -2,7 +2,9 @@
 
 mod bench;
 mod cases;
+mod claims;
 mod compare;
+mod describe;
 mod explain;
 mod layers;
 mod models;
@@ -38,6 +40,10 @@ enum Command {
     Layers(layers::Arguments),
     /// Two versions side by side: what moved the slope, and by how much
     Compare(compare::Arguments),
+    /// The three layers of metadata that a scheduler or a cache manager reads, as one JSON document
+    Describe(describe::Arguments),
+    /// Published figures beside the computed ones, with a verdict each
+    Claims(claims::Arguments),
     /// The derivation of every figure: formula, config fields, values
     Explain(explain::Arguments),
     /// Run case files: what engines did against what is computed here
@@ -76,6 +82,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Size(arguments) => size::run(&arguments),
         Command::Layers(arguments) => layers::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Describe(arguments) => describe::run(&arguments),
+        Command::Claims(arguments) => claims::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Cases(arguments) => cases::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),

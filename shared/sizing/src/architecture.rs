@@ -67,13 +67,7 @@ impl Architecture {
         let mut classes: Vec<LayerClass> = Vec::new();
         let mut layers = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.into_iter().enumerate() {
-            let known = classes
-                .iter()
-                .position(|class| class.mixers == draft.mixers && class.borrows == draft.borrows);
-            let class = known.unwrap_or_else(|| {
-                classes.push(LayerClass { mixers: draft.mixers, borrows: draft.borrows, layers: Vec::new() });
-                classes.len() - 1
-            });
+            let class = class_of(&mut classes, draft);
             classes[class].layers.push(index);
             layers.push(class);
         }
@@ -89,6 +83,21 @@ impl Architecture {
             asks_for_window_pool: facts.asks_for_window_pool,
             warnings,
         }
+    }
+
+    /// Other layers, with everything else of this architecture: `kinds` of layers, and the kind of each layer as an index
+    /// into them. Equal kinds become one class.
+    pub(crate) fn with_layers(&self, kinds: &[LayerDraft], layers: &[usize]) -> Self {
+        let mut other =
+            Self { classes: Vec::new(), layers: Vec::with_capacity(layers.len()), ..self.clone() };
+        let mut class_of_kind: Vec<Option<usize>> = vec![None; kinds.len()];
+        for (index, kind) in layers.iter().enumerate() {
+            let class = *class_of_kind[*kind]
+                .get_or_insert_with(|| class_of(&mut other.classes, kinds[*kind].clone()));
+            other.classes[class].layers.push(index);
+            other.layers.push(class);
+        }
+        other
     }
 
     /// The distinct kinds of layers, in order of first appearance.
@@ -155,6 +164,16 @@ impl Architecture {
     pub fn formats(&self, settings: &Settings) -> Formats {
         Formats::new(settings, self.dtype.clone(), self.recurrent_dtype.clone())
     }
+}
+
+/// The index of the class that `draft` belongs to, a new one where it is unlike those before.
+fn class_of(classes: &mut Vec<LayerClass>, draft: LayerDraft) -> usize {
+    let known =
+        classes.iter().position(|class| class.mixers == draft.mixers && class.borrows == draft.borrows);
+    known.unwrap_or_else(|| {
+        classes.push(LayerClass { mixers: draft.mixers, borrows: draft.borrows, layers: Vec::new() });
+        classes.len() - 1
+    })
 }
 
 impl LayerClass {

@@ -10,7 +10,7 @@ use crate::config::read_config_value;
 use crate::{Error, Result};
 
 /// `(id, file text)` of every catalogue file, sorted by id.
-const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// What is known of one model version: its config and where that comes from.
 #[derive(Clone, Debug, Deserialize)]

@@ -16,6 +16,8 @@
 //! ```
 
 pub mod cases;
+pub mod claims;
+pub mod describe;
 pub mod engine;
 pub mod prediction;
 
@@ -28,7 +30,6 @@ mod derivation;
 mod error;
 mod fact;
 mod format;
-mod gguf;
 mod growth;
 mod mixer;
 mod service;
@@ -41,13 +42,14 @@ mod warning;
 pub use architecture::{Architecture, LayerClass, PlainHeads};
 pub use capacity::LargestContext;
 pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
-pub use compare::{Comparison, ComponentChange, compare};
-pub use config::{Unknown, read_config, read_config_object, read_config_text, read_config_value};
+pub use compare::{
+    Cause, Comparison, ComponentChange, FactChange, FactValue, Stated, Step, Version, compare,
+};
+pub use config::{read_config, read_config_value};
 pub use derivation::{Derivation, Input};
 pub use error::{Error, ErrorKind, Result};
 pub use fact::{Fact, Source};
 pub use format::{IndexFormat, KvFormat, StateFormat};
-pub use gguf::{GgufRead, is_gguf, read_gguf};
 pub use growth::Growth;
 pub use mixer::{
     CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,

@@ -74,6 +74,7 @@ impl Ratio {
     }
 
     /// The distance from zero.
+    #[must_use]
     pub fn magnitude(self) -> Self {
         Self { numerator: self.numerator.saturating_abs(), ..self }
     }

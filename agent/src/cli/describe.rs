@@ -1,0 +1,34 @@
+use clap::Args;
+use kvscope_sizing::describe::{SCHEMA, describe};
+
+use super::request::Accounting;
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::output;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Catalogue id, config.json, folder, or - for standard input
+    #[arg(value_name = "MODEL", required_unless_present = "schema")]
+    model: Option<String>,
+    #[command(flatten)]
+    accounting: Accounting,
+    /// Print the document's JSON Schema instead
+    #[arg(long, conflicts_with = "model")]
+    schema: bool,
+    /// Print JSON, which this command always does
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Some(name) = &arguments.model else {
+        output::figures(SCHEMA);
+        return Ok(());
+    };
+    let settings = arguments.accounting.settings()?;
+    let model = Model::load_checked(name, arguments.accounting.unknown())?;
+    let description = describe(&model.label, &model.architecture, &settings);
+    output::json(&description.map_err(|error| model.failure(&error))?);
+    Ok(())
+}

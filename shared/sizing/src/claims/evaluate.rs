@@ -1,0 +1,144 @@
+use serde_json::Value;
+
+use super::recipe::{LayersOf, Recipe, StateFigure, StateOf};
+use crate::architecture::{Architecture, LayerClass};
+use crate::catalogue::find_entry;
+use crate::config::read_config_value;
+use crate::growth::Growth;
+use crate::mixer::Mixer;
+use crate::service::WindowPolicy;
+use crate::size::{Part, StateModel};
+use crate::{Error, Ratio, Result, Tokens};
+
+impl Recipe {
+    /// The figure in plain units: bytes, layers, tokens, a ratio of two. `None` where something is missing.
+    pub(super) fn evaluate(&self) -> Result<Option<Ratio>> {
+        if self.missing().is_some() {
+            return Ok(None);
+        }
+        self.compute().map(Some)
+    }
+
+    fn compute(&self) -> Result<Ratio> {
+        match self {
+            Self::State(state) => state.compute(),
+            Self::Layers(layers) => layers.compute(),
+            Self::Pattern { model, first, then } => {
+                let architecture = find_entry(model)?.architecture()?;
+                let wanted = first.iter().chain(then.iter().cycle());
+                let fitting = architecture.layers().zip(wanted).take_while(|(layer, name)| has(layer, name));
+                Ok(Ratio::whole(fitting.count() as u64))
+            }
+            Self::TokensPerEntry { model, mixer } => {
+                let architecture = find_entry(model)?.architecture()?;
+                tokens_per_entry(&architecture, mixer)
+                    .ok_or_else(|| Error::setting("mixer", format!("{model} compresses nothing in {mixer}")))
+            }
+            Self::MaxContext { model } => {
+                let architecture = find_entry(model)?.architecture()?;
+                let context = architecture.max_context().map(|fact| Ratio::whole(fact.get()));
+                context.ok_or_else(|| Error::field("max_position_embeddings", format!("absent in {model}")))
+            }
+            Self::Field { model, path } => {
+                let pointer = format!("/{}", path.replace('.', "/"));
+                let number = find_entry(model)?.config.pointer(&pointer).and_then(Value::as_u64);
+                number
+                    .map(Ratio::whole)
+                    .ok_or_else(|| Error::field(path, format!("no whole number in {model}")))
+            }
+            Self::Quoted { figure, .. } => Ok(figure.value()),
+            Self::Ratio { of, over } => of.compute()?.over(over.compute()?),
+            Self::Spread(parts) => {
+                let figures = parts.iter().map(Self::compute).collect::<Result<Vec<_>>>()?;
+                let best = |wanted: std::cmp::Ordering| {
+                    figures.iter().copied().reduce(|best, next| {
+                        if next.partial_cmp(&best) == Some(wanted) { next } else { best }
+                    })
+                };
+                let (Some(most), Some(least)) =
+                    (best(std::cmp::Ordering::Greater), best(std::cmp::Ordering::Less))
+                else {
+                    return Err(Error::setting("spread", "no figures"));
+                };
+                most.over(least)
+            }
+            Self::Needs(what) => Err(Error::setting("needs", what)),
+        }
+    }
+}
+
+impl LayersOf {
+    fn compute(&self) -> Result<Ratio> {
+        let architecture = find_entry(&self.model)?.architecture()?;
+        let counted = architecture.layers().filter(|layer| {
+            let wanted = self.mixer.as_deref();
+            wanted.is_none_or(|name| has(layer, name))
+        });
+        Ok(Ratio::whole(counted.count() as u64))
+    }
+}
+
+impl StateOf {
+    fn compute(&self) -> Result<Ratio> {
+        let architecture = self.architecture()?;
+        let state = StateModel::new(&architecture, &self.settings)?;
+        let n = self.context.map(Tokens::context).transpose()?;
+        let needed = || n.ok_or_else(|| Error::setting("context", "this figure needs one"));
+        let counts = |part: &&Part| match &self.kinds {
+            Some(kinds) => kinds.contains(&part.component.kind),
+            None => true,
+        };
+        let layers = architecture.layer_count() as u64;
+        let mut total = Ratio::ZERO;
+        for part in state.parts().iter().filter(counts) {
+            let kept = &part.component;
+            let one: Ratio = match self.figure {
+                StateFigure::Slope => kept.growth.slope(n)?.into(),
+                StateFigure::Fixed => kept.growth.fixed(n)?.into(),
+                StateFigure::Resident => kept.bytes(needed()?)?.into(),
+                StateFigure::PersistedWithAllWindows => {
+                    kept.persisted_bytes(needed()?, WindowPolicy::Full)?.into()
+                }
+                StateFigure::EveryLayerFull => match kept.growth {
+                    Growth::Linear { .. } => kept.bytes(needed()?)?.into(),
+                    _ => continue,
+                },
+            };
+            let times = if self.figure == StateFigure::EveryLayerFull { layers } else { part.layers };
+            total = total.plus(one.times(Ratio::whole(times))?)?;
+        }
+        Ok(total)
+    }
+
+    fn architecture(&self) -> Result<Architecture> {
+        let mut config = match (&self.model, &self.config) {
+            (Some(model), None) => find_entry(model)?.config.clone(),
+            (None, Some(config)) => config.clone(),
+            _ => return Err(Error::setting("recipe", "give either a model or a config")),
+        };
+        for (path, value) in &self.with {
+            let mut place = &mut config;
+            for key in path.split('.') {
+                let Value::Object(fields) = place else {
+                    return Err(Error::field(path, "does not lie in an object"));
+                };
+                place = fields.entry(key).or_insert(Value::Null);
+            }
+            *place = value.clone();
+        }
+        read_config_value(&config)
+    }
+}
+
+fn has(layer: &LayerClass, mixer: &str) -> bool {
+    layer.mixers.iter().any(|known| known.name() == mixer)
+}
+
+fn tokens_per_entry(architecture: &Architecture, mixer: &str) -> Option<Ratio> {
+    architecture.classes().iter().flat_map(|class| &class.mixers).find_map(|known| match known {
+        Mixer::Compressed(attention) if known.name() == mixer => {
+            attention.compression.as_ref().map(|branch| Ratio::whole(branch.ratio.get()))
+        }
+        _ => None,
+    })
+}

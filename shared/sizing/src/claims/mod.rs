@@ -1,0 +1,160 @@
+//! Published figures beside the computed ones: the files of `assets/claims/`, each claim with a recipe that computes it.
+//!
+//! A claim's file says what is expected of it: reproduced, reproduced under an assumption, or different and why. Checking
+//! computes the figure anew and tells where that no longer holds.
+
+mod evaluate;
+mod published;
+mod recipe;
+
+use std::sync::OnceLock;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize};
+
+use crate::{Ratio, Result};
+
+pub use published::{Published, Rounding};
+pub use recipe::{LayersOf, Recipe, StateFigure, StateOf, Unit};
+
+/// `(name, file text)` of every claims file, sorted by name.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/claims.rs"));
+
+/// One published figure and how to compute it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Unique, in kebab-case.
+    pub id: String,
+    /// Who published it, and where in the text.
+    pub source: String,
+    /// What it states, in one sentence.
+    pub statement: String,
+    /// The figure with the digits that were printed.
+    pub published: Published,
+    /// Whether the source rounded or cut to those digits.
+    #[serde(default)]
+    pub rounding: Rounding,
+    /// The unit of both figures.
+    pub unit: Unit,
+    /// How the figure is computed.
+    pub recipe: Recipe,
+    /// What must be assumed for the recipe to be what the source meant.
+    pub assumption: Option<String>,
+    /// What the check is expected to find.
+    pub expected: Expected,
+}
+
+/// What a claim's check is expected to find.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Expected {
+    /// The computed figure has the published digits, under the claim's assumption if there is one.
+    Reproduced {},
+    /// It has not.
+    Differs {
+        /// The computed figure that `why` speaks of.
+        computed: Published,
+        /// Where the source is wrong.
+        why: String,
+    },
+    /// The recipe needs what is not there yet.
+    NotComputed {},
+}
+
+/// A claim with the figure computed for it.
+#[derive(Clone, Debug)]
+pub struct CheckedClaim {
+    /// The claim.
+    pub claim: &'static Claim,
+    /// The computed figure in the claim's unit.
+    pub computed: Option<Ratio>,
+    /// Computed less published.
+    pub difference: Option<Ratio>,
+    /// `reproduced`, `reproduced under <assumption>`, `differs: <why>` or `not computed: <what it needs>`.
+    pub verdict: String,
+    /// Whether that is what the claim's file expects.
+    pub holds: bool,
+}
+
+/// Every claim, in the order of the files.
+pub fn claims() -> &'static [Claim] {
+    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
+    CLAIMS.get_or_init(|| {
+        let parse = |(name, text): &(&str, &str)| -> Vec<Claim> {
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("assets/claims/{name}.json: {error}"))
+        };
+        FILES.iter().flat_map(parse).collect()
+    })
+}
+
+/// Every claim, computed.
+pub fn check_claims() -> Vec<CheckedClaim> {
+    claims().iter().map(Claim::check).collect()
+}
+
+impl Claim {
+    /// Computes the figure and compares.
+    pub fn check(&'static self) -> CheckedClaim {
+        let outcome = self.recipe.evaluate().and_then(|exact| self.compare(exact));
+        let (computed, difference, (verdict, holds)) = match outcome {
+            Ok((computed, difference)) => (computed, difference, self.verdict(computed)),
+            Err(error) => (None, None, (format!("differs: it cannot be computed: {error}"), false)),
+        };
+        CheckedClaim { claim: self, computed, difference, verdict, holds }
+    }
+
+    fn compare(&self, exact: Option<Ratio>) -> Result<(Option<Ratio>, Option<Ratio>)> {
+        let Some(exact) = exact else { return Ok((None, None)) };
+        let computed = self.unit.of(exact)?;
+        Ok((Some(computed), Some(computed.minus(self.published.value())?)))
+    }
+
+    fn verdict(&self, computed: Option<Ratio>) -> (String, bool) {
+        let Some(computed) = computed else {
+            let verdict = format!("not computed: needs {}", self.recipe.missing().unwrap_or("more"));
+            return (verdict, matches!(self.expected, Expected::NotComputed {}));
+        };
+        let same = self.published.has_digits_of(computed, self.rounding);
+        match (&self.expected, same) {
+            (Expected::Reproduced {}, true) => (self.reproduced(), true),
+            (Expected::Differs { computed: explained, why }, false) => {
+                if explained.has_digits_of(computed, Rounding::Nearest) {
+                    return (format!("differs: {why}"), true);
+                }
+                let verdict = format!("differs: the computed figure is no longer the {explained} explained");
+                (verdict, false)
+            }
+            (Expected::Reproduced {}, false) => {
+                ("differs: the computed figure no longer has the published digits".to_owned(), false)
+            }
+            (Expected::Differs { .. } | Expected::NotComputed {}, true) => (self.reproduced(), false),
+            (Expected::NotComputed {}, false) => {
+                ("differs: it is computed now, and nothing says why it differs".to_owned(), false)
+            }
+        }
+    }
+
+    fn reproduced(&self) -> String {
+        match &self.assumption {
+            Some(assumption) => format!("reproduced under {assumption}"),
+            None => "reproduced".to_owned(),
+        }
+    }
+}
+
+/// The row of the command line contract.
+impl Serialize for CheckedClaim {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_struct("CheckedClaim", 8)?;
+        json.serialize_field("id", &self.claim.id)?;
+        json.serialize_field("source", &self.claim.source)?;
+        json.serialize_field("published", &self.claim.published.value())?;
+        json.serialize_field("unit", self.claim.unit.name())?;
+        json.serialize_field("computed", &self.computed)?;
+        json.serialize_field("difference", &self.difference)?;
+        json.serialize_field("assumption", &self.claim.assumption)?;
+        json.serialize_field("verdict", &self.verdict)?;
+        json.end()
+    }
+}

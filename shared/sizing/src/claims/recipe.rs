@@ -1,0 +1,191 @@
+//! How a published figure is computed, as data.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::published::Published;
+use crate::settings::Settings;
+use crate::state::ComponentKind;
+use crate::{Ratio, Result};
+
+/// A figure to compute: a leaf that asks the model, or a combination of others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Recipe {
+    /// Bytes of state.
+    State(Box<StateOf>),
+    /// A number of layers.
+    Layers(LayersOf),
+    /// Layers from the first on that follow an order: `first`, then `then` again and again.
+    Pattern {
+        /// Catalogue id.
+        model: String,
+        /// Names of the first mixers.
+        first: Vec<String>,
+        /// Names of those that repeat.
+        then: Vec<String>,
+    },
+    /// Tokens that become one entry in the layers of a mixer.
+    TokensPerEntry {
+        /// Catalogue id.
+        model: String,
+        /// The mixer's name: `CSA`.
+        mixer: String,
+    },
+    /// The longest context that the config allows.
+    MaxContext {
+        /// Catalogue id.
+        model: String,
+    },
+    /// A number that the config states.
+    Field {
+        /// Catalogue id.
+        model: String,
+        /// Where it stands: `text_config.kv_lora_rank`.
+        path: String,
+    },
+    /// A figure that the source prints elsewhere, to check the source against itself.
+    Quoted {
+        /// The figure.
+        figure: Published,
+        /// What it is.
+        of: String,
+    },
+    /// One figure over another.
+    Ratio {
+        /// Numerator.
+        of: Box<Recipe>,
+        /// Denominator.
+        over: Box<Recipe>,
+    },
+    /// The largest over the smallest.
+    Spread(Vec<Recipe>),
+    /// Nothing can compute it yet.
+    Needs(String),
+}
+
+/// Bytes of state of one version.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateOf {
+    /// Catalogue id; or
+    pub model: Option<String>,
+    /// a config, for versions that the catalogue lacks.
+    pub config: Option<Value>,
+    /// Config fields to set, by path, for a shape that the source assumes and the version does not have.
+    #[serde(default)]
+    pub with: Map<String, Value>,
+    /// Formats and the like.
+    #[serde(default)]
+    pub settings: Settings,
+    /// Which figure.
+    pub figure: StateFigure,
+    /// Tokens of the request.
+    pub context: Option<u64>,
+    /// Component kinds that count; all where absent.
+    pub kinds: Option<Vec<ComponentKind>>,
+}
+
+/// Which figure of the state.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum StateFigure {
+    /// Bytes held at the context.
+    Resident,
+    /// Bytes that one more token adds, beyond every window where no context is given.
+    Slope,
+    /// Bytes that do not grow.
+    Fixed,
+    /// Bytes that a disk store keeps which stores the window entries of every token.
+    PersistedWithAllWindows,
+    /// Bytes held if every layer kept what one layer keeps that grows with every token.
+    EveryLayerFull,
+}
+
+/// A number of layers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayersOf {
+    /// Catalogue id.
+    pub model: String,
+    /// Only layers with this mixer: `GQA`, `gated DeltaNet`.
+    pub mixer: Option<String>,
+}
+
+/// The unit of a claim.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+pub enum Unit {
+    /// 10^9 bytes.
+    #[serde(rename = "GB")]
+    Gigabyte,
+    /// 2^30 bytes.
+    #[serde(rename = "GiB")]
+    Gibibyte,
+    /// Bytes that a token adds.
+    #[serde(rename = "B/token")]
+    BytesPerToken,
+    /// A hundredth.
+    #[serde(rename = "%")]
+    Percent,
+    /// A ratio.
+    #[serde(rename = "×")]
+    Times,
+    /// Layers.
+    #[serde(rename = "layers")]
+    Layers,
+    /// Tokens.
+    #[serde(rename = "tokens")]
+    Tokens,
+    /// 1,024 tokens.
+    #[serde(rename = "Ki tokens")]
+    KibiTokens,
+    /// Values of a vector.
+    #[serde(rename = "values")]
+    Values,
+    /// Heads.
+    #[serde(rename = "heads")]
+    Heads,
+}
+
+impl Unit {
+    /// The name in data and on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gigabyte => "GB",
+            Self::Gibibyte => "GiB",
+            Self::BytesPerToken => "B/token",
+            Self::Percent => "%",
+            Self::Times => "×",
+            Self::Layers => "layers",
+            Self::Tokens => "tokens",
+            Self::KibiTokens => "Ki tokens",
+            Self::Values => "values",
+            Self::Heads => "heads",
+        }
+    }
+
+    /// `plain` (bytes, tokens, a ratio) in this unit.
+    pub(super) fn of(self, plain: Ratio) -> Result<Ratio> {
+        plain.over(match self {
+            Self::Gigabyte => Ratio::whole(1_000_000_000),
+            Self::Gibibyte => Ratio::whole(1 << 30),
+            Self::KibiTokens => Ratio::whole(1 << 10),
+            Self::Percent => Ratio::new(1, 100)?,
+            Self::BytesPerToken | Self::Times | Self::Layers | Self::Tokens | Self::Values | Self::Heads => {
+                Ratio::whole(1)
+            }
+        })
+    }
+}
+
+impl Recipe {
+    /// What it needs that is not there, if anything.
+    pub(super) fn missing(&self) -> Option<&str> {
+        match self {
+            Self::Needs(what) => Some(what),
+            Self::Ratio { of, over } => of.missing().or_else(|| over.missing()),
+            Self::Spread(parts) => parts.iter().find_map(Self::missing),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use serde::Serialize;
+
+use super::Group;
+use crate::growth::Growth;
+use crate::state::{ComponentKind, Lifecycle};
+use crate::{Bytes, Tokens};
+
+/// How one component of the state lives.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lifetime {
+    /// Its index in this list.
+    pub component: usize,
+    /// What is kept.
+    pub kind: ComponentKind,
+    /// Layers that keep it, by index from 0.
+    pub layers: Vec<usize>,
+    /// The format's name.
+    pub format: &'static str,
+    /// `linear window chunk compressed constant`
+    pub growth: &'static str,
+    /// `token window request transient`
+    pub lifecycle: Lifecycle,
+    /// Bytes of one entry of one layer; of all of it where it is constant.
+    pub entry_bytes: Bytes,
+    /// Tokens that become one entry; null where there are no entries.
+    pub tokens_per_entry: Option<u64>,
+    /// Tokens from which it no longer grows: 0 where it never does, null where it always does.
+    pub saturates_at: Option<Tokens>,
+    /// What a request with the same prefix needs of it.
+    pub prefix_hit: PrefixHit,
+}
+
+/// What must be there of a component for a prefix hit that ends at some token.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PrefixHit {
+    /// The rule.
+    pub needs: Needs,
+    /// Tokens that the rule speaks of: the window, the chunk, the group.
+    pub tokens: Option<Tokens>,
+}
+
+/// The rules of prefix hits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// Any run of whole blocks from the first token on is of use.
+    AnyBlock,
+    /// Only whole compression groups are of use: the hit ends where one does.
+    CompleteGroup,
+    /// Every entry of the window before the end of the hit; older ones are of no use.
+    WholeWindow,
+    /// Every entry of the chunk in which the hit ends, from the chunk's first token on.
+    CurrentChunk,
+    /// A state saved exactly where the hit ends: a state of a longer prefix cannot be cut.
+    ExactCheckpoint,
+    /// The same encoder output.
+    SameEncoderOutput,
+    /// Nothing: at the end of a complete group it is empty or computed again.
+    Nothing,
+}
+
+impl Lifetime {
+    pub(super) fn of(index: usize, group: &Group) -> Self {
+        let kept = &group.component;
+        let tokens_per_entry = match kept.growth {
+            Growth::Compressed { ratio, .. } => Some(ratio.get()),
+            Growth::Constant { .. } => None,
+            _ => Some(1),
+        };
+        Self {
+            component: index,
+            kind: kept.kind,
+            layers: group.layers.clone(),
+            format: kept.format,
+            growth: kept.growth.name(),
+            lifecycle: kept.lifecycle,
+            entry_bytes: kept.growth.entry(),
+            tokens_per_entry,
+            saturates_at: kept.growth.saturates_at(),
+            prefix_hit: PrefixHit::of(kept.kind, &kept.growth),
+        }
+    }
+}
+
+impl PrefixHit {
+    pub(super) fn of(kind: ComponentKind, growth: &Growth) -> Self {
+        match (kind, *growth) {
+            (ComponentKind::CompressorState, _) => Self { needs: Needs::Nothing, tokens: None },
+            (ComponentKind::CrossKv, _) => Self { needs: Needs::SameEncoderOutput, tokens: None },
+            (_, Growth::Constant { .. }) => Self { needs: Needs::ExactCheckpoint, tokens: None },
+            (_, Growth::Window { window, .. }) => Self { needs: Needs::WholeWindow, tokens: Some(window) },
+            (_, Growth::Chunk { chunk, .. }) => Self { needs: Needs::CurrentChunk, tokens: Some(chunk) },
+            (_, Growth::Compressed { ratio, .. }) => {
+                Self { needs: Needs::CompleteGroup, tokens: Some(ratio) }
+            }
+            (_, Growth::Linear { .. }) => Self { needs: Needs::AnyBlock, tokens: None },
+        }
+    }
+}

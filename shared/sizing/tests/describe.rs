@@ -1,0 +1,164 @@
+//! The three layers of metadata: the document fits its schema for every version, and its figures are the right ones.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::describe::{Description, Needs, RanksHold, SCHEMA, describe};
+use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue, find_entry};
+use serde_json::{Value, json};
+
+fn described(id: &str, settings: &[(&str, &str)]) -> Description {
+    let mut chosen = Settings::default();
+    for (name, value) in settings {
+        chosen.set(name, value).unwrap();
+    }
+    describe(id, &find_entry(id).unwrap().architecture().unwrap(), &chosen).unwrap()
+}
+
+fn index_of(document: &Description, kind: ComponentKind) -> usize {
+    document.lifecycle.iter().position(|row| row.kind == kind).unwrap_or_else(|| panic!("no {kind:?}"))
+}
+
+fn schema() -> jsonschema::Validator {
+    jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap()
+}
+
+#[test]
+fn every_version_fits_the_schema() {
+    let schema = schema();
+    let formats: [&[(&str, &str)]; 3] =
+        [&[], &[("kv_dtype", "fp8"), ("index_dtype", "bf16")], &[("kv_dtype", "q8_0")]];
+    for entry in catalogue() {
+        for settings in formats {
+            let document = serde_json::to_value(described(&entry.id, settings)).unwrap();
+            let errors: Vec<String> = schema
+                .iter_errors(&document)
+                .map(|error| format!("{}: {error}", error.instance_path()))
+                .collect();
+            assert!(errors.is_empty(), "{} {settings:?}: {errors:?}", entry.id);
+        }
+    }
+}
+
+/// A schema that takes anything would prove nothing.
+#[test]
+fn the_schema_refuses_what_the_document_never_says() {
+    let schema = schema();
+    let good = serde_json::to_value(described("deepseek-v4-pro", &[])).unwrap();
+    assert!(schema.is_valid(&good));
+    let spoilt: [(&str, Value); 6] = [
+        ("/schema", json!("kvscope-describe-2")),
+        ("/lifecycle/0/growth", json!("quadratic")),
+        ("/lifecycle/0/entry_bytes", json!(0)),
+        ("/lifecycle/0/prefix_hit/needs", json!("luck")),
+        ("/service/components/0/tensor_parallel/ranks_hold", json!(true)),
+        ("/service/components/0/payload/parts", json!([])),
+    ];
+    for (place, value) in spoilt {
+        let mut document = good.clone();
+        *document.pointer_mut(place).unwrap() = value;
+        assert!(!schema.is_valid(&document), "{place}");
+    }
+    let mut more = good.clone();
+    more["service"]["restore_seconds"] = json!(1.5);
+    assert!(!schema.is_valid(&more), "a field that the schema does not know");
+}
+
+/// Layers of the document add up to what the state model holds, and parts of a payload to the payload.
+#[test]
+fn the_document_agrees_with_the_sizes() {
+    let n = 1_000_003;
+    for entry in catalogue() {
+        for settings in [&[][..], &[("kv_dtype", "fp8_per_token_head")]] {
+            let document = described(&entry.id, settings);
+            let mut total: u64 = 0;
+            for row in &document.lifecycle {
+                let entries = match (row.saturates_at, row.tokens_per_entry) {
+                    (_, None) => 1,
+                    (Some(cap), Some(_)) => cap.get().min(n),
+                    (None, Some(tokens)) => n / tokens,
+                };
+                total += entries * row.entry_bytes.get() * row.layers.len() as u64;
+            }
+            let mut chosen = Settings::default();
+            settings.iter().for_each(|(name, value)| chosen.set(name, value).unwrap());
+            let state = StateModel::new(&entry.architecture().unwrap(), &chosen).unwrap();
+            assert_eq!(total, state.resident(Tokens::new(n), 1).unwrap().get(), "{}", entry.id);
+
+            let listed: usize = document.architecture.layers.iter().map(|layer| layer.components.len()).sum();
+            assert_eq!(listed, document.lifecycle.iter().map(|row| row.layers.len()).sum::<usize>());
+            for (row, service) in document.lifecycle.iter().zip(&document.service.components) {
+                let parts: u64 = service.payload.parts.iter().map(|part| part.bytes.get()).sum();
+                assert_eq!(parts, service.payload.bytes.get(), "{} {:?}", entry.id, row.kind);
+                assert_eq!(service.payload.bytes, row.entry_bytes, "{} {:?}", entry.id, row.kind);
+            }
+        }
+    }
+}
+
+/// DeepSeek-V4 report, cache layout: blocks of lcm(4, 128) = 128 tokens hold 32 CSA entries and one HCA entry of 584
+/// bytes (448 FP8, 64 BF16, 7 scales and a byte of padding), and 32 index keys of 68; every rank holds all of them.
+#[test]
+fn deepseek_v4_pro() {
+    let document = described("deepseek-v4-pro", &[]);
+    assert_eq!(document.service.block.tokens.get(), 128);
+    assert_eq!(document.service.block.bytes.get(), 30 * 32 * (584 + 68) + 31 * 584);
+    assert_eq!(document.service.reuse.granularity_tokens.unwrap().get(), 128);
+    assert_eq!(document.service.reuse.needs, [Needs::CompleteGroup, Needs::WholeWindow]);
+    let window = index_of(&document, ComponentKind::WindowKv);
+    assert_eq!(document.lifecycle[window].saturates_at, Some(Tokens::new(128)));
+    assert_eq!(document.lifecycle[window].layers.len(), 61);
+    let parts: Vec<_> = document.service.components[window]
+        .payload
+        .parts
+        .iter()
+        .map(|part| (part.name, part.values, part.bytes.get()))
+        .collect();
+    assert_eq!(parts, [("values", 448, 448), ("rope", 64, 128), ("scales", 7, 7), ("padding", 0, 1)]);
+    for service in &document.service.components {
+        assert_eq!(service.tensor_parallel.ranks_hold, RanksHold::Same);
+    }
+    let rows = index_of(&document, ComponentKind::CompressorState);
+    assert_eq!(document.lifecycle[rows].prefix_hit.needs, Needs::Nothing);
+    assert_eq!(document.service.components[rows].persisted, "nothing");
+}
+
+/// 15 layers keep blocks of 2 K/V heads, 45 a state of 64 heads that is of use only where it was saved.
+#[test]
+fn qwen3_5() {
+    let document = described("qwen3.5-397b-a17b", &[]);
+    let kv = index_of(&document, ComponentKind::Kv);
+    let state = index_of(&document, ComponentKind::RecurrentState);
+    assert_eq!(document.architecture.layers[3].components, [kv]);
+    assert_eq!(document.lifecycle[kv].layers[..3], [3, 7, 11]);
+    assert_eq!(document.lifecycle[kv].prefix_hit.needs, Needs::AnyBlock);
+    assert_eq!(document.service.components[kv].block_bytes.unwrap().get(), 16 * 30_720);
+    assert_eq!(document.service.components[kv].tensor_parallel.parts, Some(2));
+    assert_eq!(document.lifecycle[state].prefix_hit.needs, Needs::ExactCheckpoint);
+    assert_eq!(document.service.components[state].tensor_parallel.parts, Some(64));
+    assert_eq!(document.service.components[state].checkpoint_bytes.unwrap().get(), 45 * 64 * 128 * 128 * 4);
+    assert_eq!(document.service.reuse.granularity_tokens, None, "only where a state was saved");
+
+    let saved = described("qwen3.5-397b-a17b", &[("checkpoint_interval", "528"), ("block_size", "16")]);
+    assert_eq!(saved.service.reuse.granularity_tokens.unwrap().get(), 528);
+}
+
+/// A scaled DSA record: 512 FP8 values, 4 scales of 4 bytes, 64 BF16 rotary values (FlashMLA README).
+#[test]
+fn a_latent_is_held_whole_by_every_rank() {
+    let document = described("deepseek-v3.2", &[("kv_dtype", "fp8_ds_mla"), ("block_size", "64")]);
+    let latent = index_of(&document, ComponentKind::MlaLatent);
+    let service = &document.service.components[latent];
+    let parts: Vec<_> = service.payload.parts.iter().map(|part| (part.name, part.bytes.get())).collect();
+    assert_eq!(parts, [("latent", 512), ("scales", 16), ("rope", 128)]);
+    assert_eq!(service.tensor_parallel.ranks_hold, RanksHold::Same);
+    assert_eq!(service.block_bytes_per_layer.unwrap().get(), 64 * 656);
+    assert_eq!(document.service.block.bytes.get(), 64 * 61 * (656 + 132));
+}
+
+#[test]
+fn a_block_that_cuts_a_compression_group_is_refused() {
+    let architecture = find_entry("deepseek-v4-pro").unwrap().architecture().unwrap();
+    let settings = Settings { block_size: Some(64), ..Settings::default() };
+    let error = describe("x", &architecture, &settings).unwrap_err();
+    assert_eq!(error.to_string(), "block_size: 64 tokens cut a compression group; give a multiple of 128");
+}
