@@ -63,12 +63,25 @@ pub struct Figures {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     left: usize,
+    last_is_text: bool,
 }
 
 impl Figures {
     /// A table with these column names, the first `left` of which hold text.
     pub fn new(left: usize, header: &[&str]) -> Self {
-        Self { header: header.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new(), left }
+        Self {
+            header: header.iter().map(|name| (*name).to_owned()).collect(),
+            rows: Vec::new(),
+            left,
+            last_is_text: false,
+        }
+    }
+
+    /// Makes the last column one of text, to the left.
+    #[must_use]
+    pub fn text_last(mut self) -> Self {
+        self.last_is_text = true;
+        self
     }
 
     /// Adds a row.
@@ -84,12 +97,16 @@ impl Figures {
         for row in &self.rows {
             table.add_row(row);
         }
+        let figures = self.left..self.header.len() - usize::from(self.last_is_text);
         for (index, column) in table.column_iter_mut().enumerate() {
-            if index >= self.left {
+            if figures.contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        table.lines().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(&line).trim_end())).collect()
+        table
+            .lines()
+            .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(&line).trim_end()))
+            .collect()
     }
 
     /// The same rows as comma-separated values.

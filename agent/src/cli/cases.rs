@@ -24,7 +24,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
         let found = run_cases(&text);
         if found.is_empty() {
-            return Err(Failure::input(format!("{}: no case in it; one JSON object a line is expected", file.display())));
+            return Err(Failure::input(format!(
+                "{}: no case in it; one JSON object a line is expected",
+                file.display()
+            )));
         }
         outcomes.extend(found);
     }

@@ -58,9 +58,9 @@ struct Report {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.settings()?;
+    let settings = arguments.accounting.logical_settings()?;
     let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
-    let model = Model::load(&arguments.model)?;
+    let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
     let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
     let architecture = &model.architecture;

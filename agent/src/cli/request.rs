@@ -1,11 +1,11 @@
 //! The options that every sizing command takes: contexts, batch, engine, formats.
 
 use clap::Args;
-use kvscope_sizing::{Settings, Tokens};
+use kvscope_sizing::engine::{Engine, EngineKind};
+use kvscope_sizing::{Settings, Tokens, Unknown, Warning};
 
 use crate::failure::Failure;
 use crate::output;
-use kvscope_sizing::Warning;
 
 /// Contexts and batch.
 #[derive(Args, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Contexts {
 /// Engine and formats.
 #[derive(Args, Debug)]
 pub(super) struct Accounting {
-    /// Whose accounting: logical is dense bytes without paging
+    /// Whose accounting: logical (dense bytes), vllm@0.33, sglang@0.5.23, llama.cpp, trtllm, transformers
     #[arg(long, default_value = "logical", value_name = "ENGINE")]
     engine: String,
     /// Format of K/V values, latents and entries: bf16, f16, fp8, fp8_ds_mla, q8_0, …
@@ -33,9 +33,21 @@ pub(super) struct Accounting {
     /// Format of recurrent state: f32, bf16, f16
     #[arg(long, value_name = "FORMAT")]
     state_dtype: Option<String>,
+    /// Tensor-parallel ranks
+    #[arg(long, value_name = "N")]
+    tp: Option<String>,
+    /// Pipeline-parallel ranks
+    #[arg(long, value_name = "N")]
+    pp: Option<String>,
+    /// Decode-context-parallel ranks
+    #[arg(long, value_name = "N")]
+    dcp: Option<String>,
     /// Any other setting by its name
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+    /// Refuse a config with fields that could change the state and that no rule knows
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Contexts {
@@ -63,16 +75,35 @@ impl Contexts {
 }
 
 impl Accounting {
-    pub(super) fn settings(&self) -> Result<Settings, Failure> {
-        if self.engine != "logical" {
+    /// What becomes of config fields that no rule knows.
+    pub(super) fn unknown(&self) -> Unknown {
+        if self.strict { Unknown::Refuse } else { Unknown::Warn }
+    }
+
+    /// The settings, for commands that show logical bytes alone.
+    pub(super) fn logical_settings(&self) -> Result<Settings, Failure> {
+        if self.engine()?.kind() != EngineKind::Logical {
             let engine = &self.engine;
-            return Err(Failure::input(format!("engine: {engine:?} is not modelled yet; known: logical")));
+            return Err(Failure::input(format!(
+                "engine: this command shows logical bytes; for {engine} use `kvscope size`"
+            )));
         }
+        self.settings()
+    }
+
+    pub(super) fn engine(&self) -> Result<Engine, Failure> {
+        Ok(self.engine.parse()?)
+    }
+
+    pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         let named = [
             ("kv_dtype", &self.kv_dtype),
             ("index_dtype", &self.index_dtype),
             ("state_dtype", &self.state_dtype),
+            ("tp", &self.tp),
+            ("pp", &self.pp),
+            ("dcp", &self.dcp),
         ];
         for (name, value) in named {
             if let Some(value) = value {
@@ -83,7 +114,11 @@ impl Accounting {
             let (name, value) = pair
                 .split_once('=')
                 .ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
-            settings.set(name.trim(), value.trim())?;
+            let name = name.trim();
+            if matches!(name, "context" | "batch") {
+                return Err(Failure::input(format!("set: {name} has an option of its own, --{name}")));
+            }
+            settings.set(name, value.trim())?;
         }
         Ok(settings)
     }

@@ -1,4 +1,7 @@
+mod engine;
+
 use clap::Args;
+use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{Size, Tokens, UnitSystem};
 
 use super::request::{Accounting, Contexts, warn};
@@ -25,6 +28,11 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.settings()?;
+    let engine = arguments.accounting.engine()?;
+    // Ranks and pools are an engine's business, also where its accounting is dense.
+    if engine.kind() != EngineKind::Logical || settings.names_an_engine() {
+        return engine::run(arguments, &engine, &settings);
+    }
     let batch = arguments.contexts.batch()?;
     let mut contexts: Vec<Option<Tokens>> = arguments.contexts.tokens()?.into_iter().map(Some).collect();
     if contexts.is_empty() {
@@ -32,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut sizes = Vec::new();
     for name in &arguments.models {
-        let model = Model::load(name)?;
+        let model = Model::load_checked(name, arguments.accounting.unknown())?;
         let state = model.state(&settings)?;
         for context in &contexts {
             let size = state.size(&model.label, *context, batch, &settings);

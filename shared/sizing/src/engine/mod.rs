@@ -12,6 +12,7 @@ mod quantity;
 mod report;
 mod sglang;
 mod shard;
+mod size;
 mod transformers;
 mod trtllm;
 mod vllm;
@@ -19,6 +20,7 @@ mod vllm;
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, Unanswered};
+pub use size::{EngineSize, size_in_engine};
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;
@@ -99,6 +101,9 @@ impl<'a> Query<'a> {
 
 /// The error of a figure whose setting is absent.
 pub(crate) fn needed(name: &str) -> Error {
+    if name.contains(" or ") {
+        return Error::setting(name, "none is given, and this figure needs one; add it with --set");
+    }
     Error::setting(name, format!("not given, and this figure needs it; add --set {name}=…"))
 }
 

@@ -176,6 +176,23 @@ settings! {
 }
 
 impl Settings {
+    /// Whether anything beyond formats is set: ranks, pools, blocks, which only an engine profile accounts for.
+    pub fn names_an_engine(&self) -> bool {
+        let formats = Self {
+            kv_dtype: self.kv_dtype,
+            k_dtype: self.k_dtype,
+            v_dtype: self.v_dtype,
+            cross_dtype: self.cross_dtype,
+            index_dtype: self.index_dtype,
+            state_dtype: self.state_dtype,
+            conv_dtype: self.conv_dtype,
+            mla_storage: self.mla_storage,
+            encoder_tokens: self.encoder_tokens,
+            ..Self::default()
+        };
+        *self != formats
+    }
+
     /// Tensor-parallel ranks: the setting, else one.
     pub fn tp(&self) -> u64 {
         self.tp.unwrap_or(1)

@@ -1,0 +1,79 @@
+//! The figures of one model under an engine's accounting, beside the logical ones.
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::{Engine, EngineReport, Figure, Quantity, Query, report};
+use crate::architecture::Architecture;
+use crate::settings::Settings;
+use crate::size::{Size, StateModel};
+use crate::warning::Warning;
+use crate::{Result, Tokens};
+
+/// What an engine reserves, and the logical bytes that it reserves them for: the JSON of `kvscope size --engine …`.
+#[derive(Clone, Debug)]
+pub struct EngineSize {
+    /// Everything that the engine's profile says.
+    pub report: EngineReport,
+    /// The same request in dense bytes, unsharded, without blocks and padding.
+    pub logical: Size,
+    /// Warnings of both, each once.
+    pub warnings: Vec<Warning>,
+}
+
+/// Sizes one model in one engine. `model` is only a label.
+///
+/// # Errors
+///
+/// Settings that do not fit the model, or an overflow. A figure whose setting is missing is listed in
+/// [`EngineReport::unanswered`].
+pub fn size_in_engine(
+    model: &str,
+    architecture: &Architecture,
+    engine: &Engine,
+    context: Option<Tokens>,
+    batch: u64,
+    settings: &Settings,
+) -> Result<EngineSize> {
+    let logical = StateModel::new(architecture, settings)?.size(model, context, batch, settings)?;
+    let mut query = Query::new(architecture, engine.clone(), settings)?;
+    query.context = context.or(query.context);
+    query.batch = batch;
+    let report = report(&query)?;
+    let mut warnings = logical.warnings.clone();
+    warnings.extend(report.warnings.iter().filter(|warning| !logical.warnings.contains(warning)).cloned());
+    Ok(EngineSize { report, logical, warnings })
+}
+
+impl EngineSize {
+    /// One figure of the engine, if it has it.
+    pub fn figure(&self, quantity: Quantity) -> Option<Figure> {
+        self.report.figure(quantity)
+    }
+}
+
+/// The field names of the command line contract; the figures at the top are the engine's, null where it has none, and
+/// the logical ones are kept apart under `logical`.
+impl Serialize for EngineSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_struct("EngineSize", 18)?;
+        json.serialize_field("model", &self.logical.model)?;
+        json.serialize_field("context", &self.logical.context)?;
+        json.serialize_field("batch", &self.logical.batch)?;
+        json.serialize_field("engine", &self.report.engine)?;
+        json.serialize_field("settings", &self.logical.settings)?;
+        json.serialize_field("resident_bytes", &self.figure(Quantity::ResidentBytes))?;
+        json.serialize_field("slope_bytes_per_token", &self.figure(Quantity::SlopeBytesPerToken))?;
+        json.serialize_field("fixed_bytes", &self.figure(Quantity::FixedBytesPerRequest))?;
+        for absent in
+            ["read_bytes_per_step", "persisted_bytes", "transfer_bytes", "decode_flops", "prefill_flops"]
+        {
+            json.serialize_field(absent, &None::<u64>)?;
+        }
+        json.serialize_field("components", &self.logical.components[..0])?;
+        json.serialize_field("engine_report", &self.report)?;
+        json.serialize_field("logical", &self.logical)?;
+        json.serialize_field("warnings", &self.warnings)?;
+        json.end()
+    }
+}
