@@ -5,6 +5,7 @@ use super::pool::{PoolParts, PoolTokens, aligned};
 use crate::engine::Quantity;
 use crate::engine::shard::{RankState, quantity_of};
 use crate::growth::Growth;
+use crate::mixer::Mixer;
 use crate::settings::Settings;
 use crate::{Bytes, BytesPerToken, Error, Result};
 
@@ -23,22 +24,22 @@ impl UniformPool {
         let (mut kv, mut index, mut layers) = (Bytes::ZERO, Bytes::ZERO, 0);
         let mut key = Bytes::ZERO;
         for class in rank.classes() {
-            let mut has_cache = false;
+            // Qwen's indexed attention rounds the part of a shared key down, DSA's indexer up.
+            let rounds_down = class.mixers.iter().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)));
             for component in &class.components {
                 let entry = component.growth.entry();
                 match quantity_of(component.kind) {
                     Quantity::KvBytes | Quantity::WindowBytes => {
                         kv = kv.plus(entry.times(class.layers)?)?;
-                        has_cache = true;
+                        layers += class.layers;
                     }
                     Quantity::IndexBytes => {
-                        key = pooled(component.growth);
+                        key = pooled(component.growth, rounds_down);
                         index = index.plus(key.times(class.layers)?)?;
                     }
                     _ => {}
                 }
             }
-            layers += if has_cache { class.layers } else { 0 };
         }
         index = index.times(settings.dcp())?;
         if let Some(drafts) = settings.draft_layers.filter(|drafts| *drafts > 0 && layers > 0) {
@@ -79,10 +80,9 @@ fn scaled(bytes: Bytes, part: u64, whole: u64) -> Result<Bytes> {
     Ok(Bytes::new(bytes.times(part)?.get() / whole))
 }
 
-/// Bytes of a key for each token: where several share one, their part of it rounded up.
-fn pooled(growth: Growth) -> Bytes {
-    match growth {
-        Growth::Compressed { entry, ratio } => Bytes::new(entry.get().div_ceil(ratio.get().max(1))),
-        _ => growth.entry(),
-    }
+/// Bytes of a key for each token: where several share one, their whole bytes of it.
+fn pooled(growth: Growth, rounds_down: bool) -> Bytes {
+    let Growth::Compressed { entry, ratio } = growth else { return growth.entry() };
+    let ratio = ratio.get().max(1);
+    Bytes::new(if rounds_down { entry.get() / ratio } else { entry.get().div_ceil(ratio) })
 }

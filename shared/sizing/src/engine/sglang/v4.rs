@@ -64,7 +64,7 @@ impl V4Pool {
         settings: &Settings,
         launch: &Launch,
     ) -> Result<Self> {
-        if launch.page % DENSE_RATIO != 0 {
+        if !launch.page.is_multiple_of(DENSE_RATIO) {
             let what =
                 format!("{} is no multiple of {DENSE_RATIO}, which compressed pools need", launch.page);
             return Err(Error::setting("block_size", what));
