@@ -147,6 +147,19 @@ fn cross_attention_reserves_a_whole_batch() {
     assert_eq!(whole(&report, Quantity::NeededBytesOneRequest), (28 + 512) * 32 * 20 * 128 * 2 * 16);
 }
 
+/// Nemotron-NAS: layers of 8, 4 and no K/V heads share one block, which holds the sum of their pages.
+#[test]
+fn layers_of_unequal_heads_add_up_in_one_block() {
+    let config = r#"{"model_type": "nemotron-nas", "architectures": ["DeciLMForCausalLM"], "hidden_size": 8192,
+        "num_hidden_layers": 3, "num_attention_heads": 64, "num_key_value_heads": null, "torch_dtype": "bfloat16",
+        "block_configs": [
+            {"attention": {"n_heads_in_group": 8, "no_op": false}, "ffn": {"no_op": false}},
+            {"attention": {"n_heads_in_group": null, "no_op": true}, "ffn": {"no_op": false}},
+            {"attention": {"n_heads_in_group": 16, "no_op": false}, "ffn": {"no_op": false}}]}"#;
+    let report = of(&read_config(config).unwrap(), "vllm@0.33", &[("max_model_len", "4096")]);
+    assert_eq!(whole(&report, Quantity::NeededBytesOneRequest), 4096 * (8 + 4) * 128 * 2 * 2);
+}
+
 /// Three pipeline ranks with overlapping scheduling hold four batches in flight.
 #[test]
 fn batches_in_flight() {

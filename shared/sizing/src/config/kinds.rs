@@ -43,9 +43,15 @@ pub(super) fn read_kinds(
     count: Option<&Fact>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Kinds> {
-    for reader in
-        [compress_ratios, hybrid_layer_pattern, named_layers, override_pattern, attention_types, linear_lists]
-    {
+    for reader in [
+        compress_ratios,
+        hybrid_layer_pattern,
+        named_layers,
+        block_configs,
+        override_pattern,
+        attention_types,
+        linear_lists,
+    ] {
         if let Some(kinds) = reader(fields, count, warnings)? {
             return Ok(kinds);
         }
@@ -97,6 +103,31 @@ fn kind_of_name(name: &str) -> Option<LayerKind> {
 
 fn unknown_kind(path: &str, name: &str) -> Error {
     Error::field(path, format!("unknown layer kind {name:?}; it is not sized as something else"))
+}
+
+/// `block_configs`: a block's attention may be left out or replaced by a plain matrix (Nemotron-NAS).
+fn block_configs(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    let Some((path, list)) = fields.list("block_configs")? else { return Ok(None) };
+    let length = listed_length(fields, &path, list.len(), count, warnings)?;
+    let layers = list[..length]
+        .iter()
+        .enumerate()
+        .map(|(index, block)| {
+            let place = format!("{path}[{index}].attention");
+            let attention = block
+                .get("attention")
+                .and_then(Value::as_object)
+                .ok_or_else(|| Error::field(&place, "missing; it says whether the block has attention"))?;
+            let left_out = |key: &str| attention.get(key).and_then(Value::as_bool).unwrap_or(false);
+            let none = left_out("no_op") || left_out("replace_with_linear");
+            Ok(if none { LayerKind::None } else { LayerKind::Full })
+        })
+        .collect::<Result<_>>()?;
+    Ok(Some(Kinds { field: path, layers }))
 }
 
 /// `hybrid_override_pattern`: one letter a layer (Nemotron-H).
@@ -241,6 +272,14 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         }
         return make("full_attn_idxs", &|i| {
             either(indices.contains(&(i as u64)), LayerKind::Full, LayerKind::ShortConv)
+        });
+    }
+    if let Some((path, indices)) = fields.numbers("attn_layer_indices")? {
+        if let Some(outside) = indices.iter().find(|index| **index >= total as u64) {
+            return Err(Error::field(path, format!("layer {outside} is outside 0 to {}", total - 1)));
+        }
+        return make("attn_layer_indices", &|i| {
+            either(indices.contains(&(i as u64)), LayerKind::Full, LayerKind::Mamba)
         });
     }
     if let Some(period) = fields.count("attn_layer_period")? {

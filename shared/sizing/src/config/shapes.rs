@@ -1,6 +1,6 @@
 //! The shape of each kind of layer: heads, widths, windows, states.
 
-use super::fields::Fields;
+use super::fields::{Fields, whole_number};
 use super::kinds::LayerKind;
 use crate::fact::{Fact, Source};
 use crate::mixer::{
@@ -39,7 +39,10 @@ impl<'f, 'a> Shapes<'f, 'a> {
     pub(super) fn new(fields: &'f Fields<'a>, total: usize) -> Result<Self> {
         Ok(Self {
             fields,
-            kv_heads: per_layer(fields, &KV_HEADS, total)?,
+            kv_heads: match per_layer(fields, &KV_HEADS, total)? {
+                Some(list) => Some(list),
+                None => block_config_heads(fields, total)?,
+            },
             query_heads: per_layer(fields, &QUERY_HEADS, total)?,
             indexers: indexer_owners(fields, total)?,
             stores: fields.numbers("kv_source_layer_ids")?,
@@ -491,6 +494,30 @@ fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<
         return Ok(Some((path, list)));
     }
     Ok(None)
+}
+
+/// `block_configs[].attention.n_heads_in_group`: query heads that share one K/V head, layer by layer (Nemotron-NAS).
+fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(String, Vec<u64>)>> {
+    let Some((path, list)) = fields.list("block_configs")? else { return Ok(None) };
+    let query = fields.require(&QUERY_HEADS, "block_configs")?.get();
+    if list.len() < total {
+        return Err(Error::field(path, format!("{} entries for {total} layers", list.len())));
+    }
+    let heads = list[..total]
+        .iter()
+        .enumerate()
+        .map(|(index, block)| {
+            let group = block.get("attention").and_then(|attention| attention.get("n_heads_in_group"));
+            // A block without attention has no group; its kind says so.
+            let Some(group) = group.filter(|group| !group.is_null()) else { return Ok(1) };
+            let place = format!("{path}[{index}].attention.n_heads_in_group");
+            match whole_number(&place, group)? {
+                group if group > 0 && query.is_multiple_of(group) => Ok(query / group),
+                group => Err(Error::field(place, format!("{query} query heads cannot be shared by {group}"))),
+            }
+        })
+        .collect::<Result<_>>()?;
+    Ok(Some((path, heads)))
 }
 
 fn entry((path, list): &(String, Vec<u64>), index: usize) -> Fact {

@@ -75,7 +75,8 @@ impl Setup<'_> {
                 vec![self.heads_spec(Kind::Full, heads, block)?, self.index_spec(keys, block)?]
             }
             Mixer::Sliding { heads, window } => {
-                let kind = Kind::Window { window: window.get(), extra: self.retained_for_drafts() };
+                let window = window.get() + self.window_margin();
+                let kind = Kind::Window { window, extra: self.retained_for_drafts() };
                 vec![self.heads_spec(kind, heads, block)?]
             }
             Mixer::Chunked { heads, chunk } => {
@@ -189,6 +190,11 @@ impl Setup<'_> {
             _ => false,
         };
         u64::from(exports && self.rules.prefill_checkpoints)
+    }
+
+    /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).
+    fn window_margin(&self) -> u64 {
+        u64::from(self.architecture.model_type() == Some("cohere2"))
     }
 
     /// Tokens below a window that a chain of draft modules reads again.
