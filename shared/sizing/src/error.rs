@@ -32,7 +32,7 @@ pub enum ErrorKind {
 impl Error {
     /// A config field that cannot be used. `path` is its JSON path.
     pub fn field(path: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Field, place: Some(path.into()), what: what.into() }
+        Self { kind: ErrorKind::Field, place: Some(one_line(path.into())), what: one_line(what.into()) }
     }
 
     /// A setting that cannot be used.
@@ -89,3 +89,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Names come from files, where they may hold line breaks and worse.
+pub(crate) fn one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}

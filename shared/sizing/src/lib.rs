@@ -30,6 +30,7 @@ mod derivation;
 mod error;
 mod fact;
 mod format;
+mod gguf;
 mod growth;
 mod mixer;
 mod service;
@@ -45,11 +46,12 @@ pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
 pub use compare::{
     Cause, Comparison, ComponentChange, FactChange, FactValue, Stated, Step, Version, compare,
 };
-pub use config::{read_config, read_config_value};
+pub use config::{Unknown, read_config, read_config_object, read_config_text, read_config_value};
 pub use derivation::{Derivation, Input};
 pub use error::{Error, ErrorKind, Result};
 pub use fact::{Fact, Source};
 pub use format::{IndexFormat, KvFormat, StateFormat};
+pub use gguf::{GgufRead, is_gguf, read_gguf};
 pub use growth::Growth;
 pub use mixer::{
     CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,

@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::one_line;
+
 /// An assumption or a doubt that travels with every figure it touches.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Warning {
@@ -14,7 +16,7 @@ pub struct Warning {
 impl Warning {
     /// A warning about `field`.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: field.into(), message: message.into() }
+        Self { field: one_line(field.into()), message: one_line(message.into()) }
     }
 }
 

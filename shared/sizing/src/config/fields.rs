@@ -11,6 +11,10 @@ use crate::{Error, Result};
 /// Where the text model's fields are nested in multimodal configs.
 const NESTED: [&str; 4] = ["text_config", "language_config", "llm_config", "thinker_config"];
 
+/// Objects about weights, and the fields in them by which a checkpoint asks for a K/V format after all.
+const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
+const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_algo"];
+
 /// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.
 const LARGEST: u64 = 1 << 32;
 
@@ -179,10 +183,7 @@ fn collect_unread(
     unread: &mut Vec<Unread>,
 ) {
     for (name, value) in map {
-        if value.is_null()
-            || NESTED.contains(&name.as_str())
-            || inner.iter().any(|map| map.contains_key(name))
-        {
+        if NESTED.contains(&name.as_str()) || inner.iter().any(|map| map.contains_key(name)) {
             continue;
         }
         let path = format!("{prefix}{name}");
@@ -190,7 +191,15 @@ fn collect_unread(
             Value::Object(object) if is_read(value) => {
                 collect_unread(&format!("{path}."), object, &[], is_read, unread);
             }
-            _ if is_read(value) || is_known(name) => {}
+            Value::Object(object) if WEIGHT_FORMATS.contains(&name.as_str()) => {
+                let stated = CACHE_FORMATS
+                    .iter()
+                    .filter(|key| object.get(**key).is_some_and(|value| !value.is_null()));
+                unread.extend(
+                    stated.map(|key| Unread { path: format!("{path}.{key}"), name: (*key).to_owned() }),
+                );
+            }
+            _ if is_read(value) || is_known(name, value) => {}
             _ => unread.push(Unread { path, name: name.clone() }),
         }
     }

@@ -4,6 +4,8 @@
 //! configs and another field took precedence in this one. Of the rest, those whose names speak of state are a doubt that
 //! travels with the figure, and an error where doubts are refused.
 
+use serde_json::Value;
+
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -62,6 +64,7 @@ const EXACT: &[(Reason, &[&str])] = &[
             "conv_dim",
             "conv_kernel",
             "cross_attention_layers",
+            "d_inner",
             "decoder_attention_heads",
             "decoder_layers",
             "expand",
@@ -76,6 +79,7 @@ const EXACT: &[(Reason, &[&str])] = &[
             "kv_channels",
             "layer_types",
             "layers_block_type",
+            "mamba_d_ssm",
             "mamba_expand",
             "mamba_ssm_cache_dtype",
             "mamba_ssm_dtype",
@@ -100,6 +104,8 @@ const EXACT: &[(Reason, &[&str])] = &[
             "sliding_window",
             "sliding_window_pattern",
             "sliding_window_size",
+            "_sliding_window_pattern",
+            "order_of_interleaved_layers",
             "swa_head_dim",
             "swa_num_key_value_heads",
             "swa_v_head_dim",
@@ -109,7 +115,15 @@ const EXACT: &[(Reason, &[&str])] = &[
     ),
     (
         Positions,
-        &["alibi", "max_sequence_length", "partial_rotary_factor", "position_embedding_type", "use_rope"],
+        &[
+            "alibi",
+            "llama_4_scaling",
+            "max_sequence_length",
+            "mla_use_nope",
+            "partial_rotary_factor",
+            "position_embedding_type",
+            "use_rope",
+        ],
     ),
     (
         Mlp,
@@ -135,6 +149,7 @@ const EXACT: &[(Reason, &[&str])] = &[
         QuerySide,
         &[
             "attention_k_eq_v",
+            "attention_method",
             "attn_output_gate",
             "head_wise_attn_gate",
             "index_n_heads",
@@ -165,7 +180,10 @@ const EXACT: &[(Reason, &[&str])] = &[
             "attn_temperature_tuning",
             "attn_temperature_tuning_scale",
             "attention_out_bias",
+            "attention_projection_layout",
             "floor_scale",
+            "mla_scale_kv_lora",
+            "mla_scale_q_lora",
             "hidden_act",
             "hidden_activation",
             "hidden_activations",
@@ -195,9 +213,10 @@ const EXACT: &[(Reason, &[&str])] = &[
     (
         RecurrentInside,
         &[
-            "block_lin_dim",
             "chunk_size",
-            "hc_mult",
+            "conv_dim_out",
+            "conv_use_xavier_init",
+            "mamba_use_mlp",
             "mamba_chunk_size",
             "mamba_conv_bias",
             "mamba_hidden_act",
@@ -230,6 +249,12 @@ const PATTERNS: &[(Reason, &[&str], &[&str])] = &[
             "n_shared_",
             "expert_",
             "laurel_",
+            "block_auto",
+            "block_dim",
+            "block_ff",
+            "block_mlp",
+            "block_multiple",
+            "block_use_swiglu",
             "altup_",
         ],
         &["_intermediate_size", "_experts", "_experts_per_tok"],
@@ -242,7 +267,9 @@ const PATTERNS: &[(Reason, &[&str], &[&str])] = &[
             "layer_norm_",
             "norm_",
             "init_",
-            "layerdrop",
+            "hc_",
+            "block_norm",
+            "block_use_xavier",
             "embedding_multiplier",
             "ssm_multipliers",
         ],
@@ -255,6 +282,7 @@ const PATTERNS: &[(Reason, &[&str], &[&str])] = &[
             "_eps",
             "_epsilon",
             "_init",
+            "_layerdrop",
             "_initializer_range",
             "_layernorm",
             "_multiplier",
@@ -262,18 +290,23 @@ const PATTERNS: &[(Reason, &[&str], &[&str])] = &[
             "_norm",
             "_pdrop",
             "_prob",
-            "_range",
             "_scale",
             "_softcapping",
             "dropout",
         ],
     ),
-    (Vocabulary, &["vocab_size_", "embedding_"], &["_token_id", "_token_ids", "_token_index"]),
+    (
+        Vocabulary,
+        &["vocab_size_", "embedding_", "hidden_size_per_layer_input"],
+        &["_token_id", "_token_ids", "_token_index"],
+    ),
     (Drafts, &["mtp_", "nextn_", "eagle_"], &[]),
     (
         OtherParts,
         &[
             "vision_",
+            "vit_",
+            "encoder_",
             "audio_",
             "image_",
             "video_",
@@ -286,7 +319,21 @@ const PATTERNS: &[(Reason, &[&str], &[&str])] = &[
         ],
         &["_projector_type"],
     ),
-    (Library, &["transformers.", "_", "gradient_", "output_", "return_", "torch_"], &["_implementation"]),
+    (
+        Library,
+        &[
+            "_attn_implementation",
+            "_commit",
+            "_flash_attn",
+            "_from_model",
+            "_name_or_path",
+            "gradient_",
+            "output_",
+            "return_",
+            "torch_",
+        ],
+        &["_implementation"],
+    ),
     (RecurrentInside, &["time_step_", "mamba_dt_", "dt_"], &["_hidden_act"]),
 ];
 
@@ -340,9 +387,16 @@ pub(crate) struct Unread {
     pub(crate) name: String,
 }
 
-/// Whether a config field is known to leave the state alone.
-pub(super) fn is_known(name: &str) -> bool {
-    reason(name).is_some()
+/// Whether a config field is known to leave the state alone: by its name, or because it switches nothing on.
+pub(super) fn is_known(name: &str, value: &Value) -> bool {
+    let is_off = match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    is_off || reason(name).is_some()
 }
 
 fn reason(name: &str) -> Option<Reason> {
@@ -409,11 +463,11 @@ mod tests {
     #[test]
     fn names_are_judged_by_what_they_say() {
         for name in ["rope_theta", "moe_intermediate_size", "rms_norm_eps", "vision_config", "bos_token_id"] {
-            assert!(is_known(name), "{name}");
+            assert!(reason(name).is_some(), "{name}");
         }
         for name in ["memory_heads", "kv_mixing_stride", "attention_sparsity_blocks", "cla_share_factor"] {
-            assert!(!is_known(name) && suggests_state(name), "{name}");
+            assert!(reason(name).is_none() && suggests_state(name), "{name}");
         }
-        assert!(!is_known("favourite_colour") && !suggests_state("favourite_colour"));
+        assert!(reason("favourite_colour").is_none() && !suggests_state("favourite_colour"));
     }
 }

@@ -1,5 +1,7 @@
 //! Writes small GGUF files, version 3, little endian: metadata alone, as the specification lays it out.
 
+#![allow(dead_code, reason = "each test writes the kinds of values that it needs")]
+
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     U32(u32),

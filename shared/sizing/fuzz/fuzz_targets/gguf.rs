@@ -1,0 +1,9 @@
+#![no_main]
+//! Any bytes as a GGUF file: read or refused, never a panic; what is read is sized without one.
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/support/checks.rs"]
+mod checks;
+
+fuzz_target!(|data: &[u8]| checks::gguf(data));
