@@ -1,11 +1,12 @@
-//! What a MODEL argument names: a catalogue id, a config file, a folder that holds one, or standard input.
+//! What a MODEL argument names: a catalogue id, a config or GGUF file, a folder that holds one, or standard input.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use kvscope_sizing::{
-    Architecture, CatalogueEntry, ErrorKind, Settings, StateModel, find_entry, read_config,
+    Architecture, CatalogueEntry, ErrorKind, GgufRead, Settings, StateModel, Unknown, find_entry, is_gguf,
+    read_config_object, read_config_text, read_gguf,
 };
 
 use crate::failure::Failure;
@@ -25,19 +26,26 @@ pub struct Model {
 }
 
 impl Model {
-    /// Finds and reads what `argument` names.
+    /// Finds and reads what `argument` names; fields that no rule knows become warnings.
     pub fn load(argument: &str) -> Result<Self, Failure> {
+        Self::load_checked(argument, Unknown::Warn)
+    }
+
+    /// Finds and reads what `argument` names; `unknown` says what becomes of fields that no rule knows.
+    pub fn load_checked(argument: &str, unknown: Unknown) -> Result<Self, Failure> {
         if argument == "-" {
-            return Self::from_text("standard input", &read_limited(io::stdin().lock(), "standard input")?);
+            return Self::from_stream("standard input", io::stdin().lock(), None, unknown);
         }
         let path = Path::new(argument);
         if path.is_dir() {
-            return Self::from_file(&config_in(path)?);
+            return Self::from_file(&model_in(path)?, unknown);
         }
-        if path.exists()
-            || path.extension().is_some_and(|extension| extension == "json" || extension == "gguf")
-        {
-            return Self::from_file(path);
+        let named_as_file = || {
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            extension.eq_ignore_ascii_case("json") || extension.eq_ignore_ascii_case("gguf")
+        };
+        if path.exists() || named_as_file() {
+            return Self::from_file(path, unknown);
         }
         let entry = find_entry(argument).map_err(|error| match error.kind() {
             ErrorKind::UnknownModel if argument.contains(['/', '\\']) => {
@@ -45,8 +53,8 @@ impl Model {
             }
             _ => Failure::input(error),
         })?;
-        let architecture =
-            entry.architecture().map_err(|error| Failure::input(format!("{}: {error}", entry.id)))?;
+        let architecture = read_config_object(&entry.config, unknown)
+            .map_err(|error| Failure::input(format!("{}: {error}", entry.id)))?;
         Ok(Self { label: entry.id.clone(), entry: Some(entry), architecture })
     }
 
@@ -60,52 +68,153 @@ impl Model {
         Failure::input(format!("{}: {error}", self.label))
     }
 
-    fn from_file(path: &Path) -> Result<Self, Failure> {
+    fn from_file(path: &Path, unknown: Unknown) -> Result<Self, Failure> {
+        let path = first_part(path);
         let shown = path.display().to_string();
         let failed = |error: io::Error| Failure::input(format!("{shown}: {}", reason(&error)));
-        let file = File::open(path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
-        if size > LARGEST_CONFIG {
-            return Err(too_large(&shown, &format!("{size} bytes")));
-        }
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
-            return Err(Failure::input(format!(
-                "{shown}: GGUF files are not read yet; give the model's config.json"
-            )));
-        }
-        Self::from_text(&shown, &read_limited(file, &shown)?)
+        let file = File::open(&path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        // Pipes and devices have no length of their own.
+        let length = metadata.is_file().then_some(metadata.len());
+        Self::from_stream(&shown, file, length, unknown)
     }
 
-    fn from_text(label: &str, text: &str) -> Result<Self, Failure> {
-        let architecture = read_config(text).map_err(|error| Failure::input(format!("{label}: {error}")))?;
+    /// Reads a config or the metadata of a GGUF file, by the first bytes of what comes.
+    fn from_stream(
+        label: &str,
+        mut stream: impl Read,
+        length: Option<u64>,
+        unknown: Unknown,
+    ) -> Result<Self, Failure> {
+        let mut start = Vec::new();
+        read_up_to(&mut stream, 4, &mut start, label)?;
+        let architecture = if is_gguf(&start) {
+            gguf(label, stream, start, length, unknown)?
+        } else {
+            if Path::new(label).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+                return Err(Failure::input(format!(
+                    "{label}: byte 0: not a GGUF file; it does not begin with \"GGUF\""
+                )));
+            }
+            let text = config_text(label, stream, start, length)?;
+            read_config_text(&text, unknown).map_err(|error| Failure::input(format!("{label}: {error}")))?
+        };
         Ok(Self { label: label.to_owned(), entry: None, architecture })
     }
 }
 
-fn config_in(folder: &Path) -> Result<PathBuf, Failure> {
-    let path = folder.join("config.json");
-    if path.is_file() {
-        return Ok(path);
+/// Reads as much of the file's start as its metadata takes; tensor data stays where it is.
+fn gguf(
+    label: &str,
+    mut stream: impl Read,
+    mut prefix: Vec<u8>,
+    mut length: Option<u64>,
+    unknown: Unknown,
+) -> Result<Architecture, Failure> {
+    loop {
+        let read = read_gguf(&prefix, length, unknown)
+            .map_err(|error| Failure::input(format!("{label}: {error}")))?;
+        match read {
+            GgufRead::Architecture(architecture) => return Ok(*architecture),
+            GgufRead::NeedsPrefix { bytes } => {
+                read_up_to(&mut stream, bytes, &mut prefix, label)?;
+                if (prefix.len() as u64) < bytes {
+                    length = Some(prefix.len() as u64);
+                }
+            }
+        }
     }
-    Err(Failure::input(format!("{}: the folder holds no config.json", folder.display())))
 }
 
-/// Reads text, at most [`LARGEST_CONFIG`] bytes of it, also from what has no length (pipes, devices).
-fn read_limited(source: impl Read, shown: &str) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    source
-        .take(LARGEST_CONFIG + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::input(format!("{shown}: {}", reason(&error))))?;
+fn config_text(
+    label: &str,
+    mut stream: impl Read,
+    start: Vec<u8>,
+    length: Option<u64>,
+) -> Result<String, Failure> {
+    if let Some(length) = length.filter(|length| *length > LARGEST_CONFIG) {
+        return Err(too_large(label, &format!("{length} bytes")));
+    }
+    let mut bytes = start;
+    read_up_to(&mut stream, LARGEST_CONFIG + 1, &mut bytes, label)?;
     if bytes.len() as u64 > LARGEST_CONFIG {
-        return Err(too_large(shown, "more"));
+        return Err(too_large(label, "more"));
     }
     String::from_utf8(bytes).map_err(|error| {
         Failure::input(format!(
-            "{shown}: byte {} is not UTF-8; expected a config.json",
+            "{label}: byte {} is not UTF-8; expected a config.json or a GGUF file",
             error.utf8_error().valid_up_to()
         ))
     })
+}
+
+/// Extends `bytes` to `wanted` bytes, or to the end of the stream.
+fn read_up_to(stream: &mut impl Read, wanted: u64, bytes: &mut Vec<u8>, label: &str) -> Result<(), Failure> {
+    let missing = wanted.saturating_sub(bytes.len() as u64);
+    stream
+        .take(missing)
+        .read_to_end(bytes)
+        .map(|_| ())
+        .map_err(|error| Failure::input(format!("{label}: {}", reason(&error))))
+}
+
+/// The one file of a folder that says what the model is: its config.json, else its GGUF file.
+fn model_in(folder: &Path) -> Result<PathBuf, Failure> {
+    let config = folder.join("config.json");
+    if config.is_file() {
+        return Ok(config);
+    }
+    let failed = |error: io::Error| Failure::input(format!("{}: {}", folder.display(), reason(&error)));
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_model = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        // The parts behind the first hold tensors alone.
+        if is_model && part_number(&path).is_none_or(|part| part == 1) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    match files.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::input(format!(
+            "{}: the folder holds neither a config.json nor a GGUF file",
+            folder.display()
+        ))),
+        several => {
+            let names: Vec<String> = several
+                .iter()
+                .filter_map(|path| path.file_name())
+                .map(|name| name.display().to_string())
+                .collect();
+            Err(Failure::input(format!(
+                "{}: the folder holds {} GGUF files, name one of them: {}",
+                folder.display(),
+                names.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// The first of the files that a model was split into, where `path` is a later one and the first stands beside it.
+fn first_part(path: &Path) -> PathBuf {
+    let Some((stem, _, total)) = split_name(path) else { return path.to_owned() };
+    let first = path.with_file_name(format!("{stem}-00001-of-{total}.gguf"));
+    if first.is_file() { first } else { path.to_owned() }
+}
+
+fn part_number(path: &Path) -> Option<u64> {
+    split_name(path)?.1.parse().ok()
+}
+
+/// `model`, `00002` and `00003` of `model-00002-of-00003.gguf`.
+fn split_name(path: &Path) -> Option<(&str, &str, &str)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
+    let (rest, total) = name.rsplit_once("-of-")?;
+    let (stem, part) = rest.rsplit_once('-')?;
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(part) && is_number(total)).then_some((stem, part, total))
 }
 
 fn too_large(shown: &str, size: &str) -> Failure {
@@ -119,4 +228,120 @@ fn too_large(shown: &str, size: &str) -> Failure {
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A dense model of two layers as a GGUF file, without tensors; `extra` are further numbers.
+    fn gguf_bytes(extra: &[(&str, u32)]) -> Vec<u8> {
+        let text = |bytes: &mut Vec<u8>, text: &str| {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        };
+        let numbers = [
+            ("llama.block_count", 2),
+            ("llama.embedding_length", 4096),
+            ("llama.attention.head_count", 32),
+            ("llama.attention.head_count_kv", 8),
+        ];
+        let mut bytes = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+        bytes.extend((1 + numbers.len() as u64 + extra.len() as u64).to_le_bytes());
+        text(&mut bytes, "general.architecture");
+        bytes.extend(8_u32.to_le_bytes());
+        text(&mut bytes, "llama");
+        for (key, value) in numbers.iter().chain(extra) {
+            text(&mut bytes, key);
+            bytes.extend(4_u32.to_le_bytes());
+            bytes.extend(value.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Two layers of eight heads with 128 values, K and V, two bytes each.
+    fn is_the_dense_model(model: &Model) {
+        let slope = model.state(&Settings::default()).unwrap().slope(None).unwrap();
+        assert_eq!(slope.whole(), Some(2 * 8 * 128 * 2 * 2));
+    }
+
+    fn load(path: &Path) -> Result<Model, Failure> {
+        Model::load(path.to_str().unwrap())
+    }
+
+    #[test]
+    fn a_gguf_file_is_known_by_its_magic_and_its_tensors_stay_unread() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weights.bin");
+        fs::write(&path, gguf_bytes(&[])).unwrap();
+        // Sparse: a reader that went through it would not end in a test's time.
+        File::options().write(true).open(&path).unwrap().set_len(100 << 30).unwrap();
+        is_the_dense_model(&load(&path).unwrap());
+    }
+
+    #[test]
+    fn a_pipe_is_read_by_its_first_bytes() {
+        let read = |bytes: &[u8]| Model::from_stream("standard input", bytes, None, Unknown::Warn);
+        is_the_dense_model(&read(&gguf_bytes(&[])).unwrap());
+        let config = r#"{"num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}"#;
+        is_the_dense_model(&read(config.as_bytes()).unwrap());
+        let whole = gguf_bytes(&[]);
+        let cut = read(&whole[..whole.len() - 3]).unwrap_err().to_string();
+        assert!(cut.contains("llama.attention.head_count_kv") && cut.contains("cut short"), "{cut}");
+        for (bytes, word) in [(&b""[..], "empty"), (b"GGU", "not valid JSON"), (b"\xff\xfe", "UTF-8")] {
+            let error = read(bytes).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_gives_its_config_or_its_only_gguf_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(load(folder.path()).unwrap_err().to_string().contains("neither a config.json nor a GGUF"));
+        fs::write(at("model-00001-of-00002.gguf"), gguf_bytes(&[("split.no", 0), ("split.count", 2)]))
+            .unwrap();
+        fs::write(at("model-00002-of-00002.gguf"), gguf_bytes(&[("split.no", 1), ("split.count", 2)]))
+            .unwrap();
+        is_the_dense_model(&load(folder.path()).unwrap());
+        is_the_dense_model(&load(&at("model-00002-of-00002.gguf")).unwrap());
+        fs::write(at("other.gguf"), gguf_bytes(&[])).unwrap();
+        let several = load(folder.path()).unwrap_err().to_string();
+        assert!(several.contains("model-00001-of-00002.gguf, other.gguf"), "{several}");
+        fs::write(at("config.json"), r#"{"num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 1}"#)
+            .unwrap();
+        assert_eq!(load(folder.path()).unwrap().architecture.layer_count(), 1);
+        fs::remove_file(at("model-00001-of-00002.gguf")).unwrap();
+        let alone = load(&at("model-00002-of-00002.gguf")).unwrap_err().to_string();
+        assert!(alone.contains("part 2 of 2"), "{alone}");
+    }
+
+    #[test]
+    fn a_name_that_promises_gguf_is_held_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        fs::write(&path, "{}").unwrap();
+        assert!(load(&path).unwrap_err().to_string().contains("not a GGUF file"));
+    }
+
+    #[test]
+    fn strict_reading_refuses_what_plain_reading_doubts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        fs::write(&path, gguf_bytes(&[("llama.attention.memory_heads", 4)])).unwrap();
+        let name = path.to_str().unwrap();
+        is_the_dense_model(&Model::load_checked(name, Unknown::Warn).unwrap());
+        let error = Model::load_checked(name, Unknown::Refuse).unwrap_err().to_string();
+        assert!(error.contains("llama.attention.memory_heads"), "{error}");
+    }
+
+    #[test]
+    fn split_names_have_five_digits_twice() {
+        let path = Path::new("/models/Qwen3-235B-Q4-00002-of-00003.gguf");
+        assert_eq!(split_name(path), Some(("Qwen3-235B-Q4", "00002", "00003")));
+        assert_eq!(part_number(path), Some(2));
+        for other in ["model.gguf", "best-of-breed.gguf", "a-1-of-2.gguf", "a-00001-of-00002.bin"] {
+            assert_eq!(split_name(Path::new(other)), None, "{other}");
+        }
+    }
 }
