@@ -124,7 +124,7 @@ fn a_negative_or_absurd_value_is_refused() {
 #[test]
 fn a_head_width_that_is_given_and_wrong_is_refused_and_not_derived_instead() {
     refuses_config("head_dim", |config| {
-        config.insert("head_dim".into(), json!(0));
+        config.insert("head_dim".into(), json!(-128));
     });
     refuses_config("head_dim", |config| {
         config.insert("head_dim".into(), json!("wide"));

@@ -8,7 +8,7 @@ use super::api::Problem;
 
 #[cfg(feature = "embed-site")]
 #[derive(rust_embed::RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../target/site"]
+#[folder = "../target/site"]
 struct Files;
 
 /// Whether this binary holds the explorer.

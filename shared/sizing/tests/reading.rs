@@ -144,3 +144,12 @@ fn a_context_beyond_the_models_length_says_so() {
     assert!(size(8192).is_empty());
     assert!(size(8193)[0].to_string().contains("8Ki"));
 }
+
+#[test]
+fn kv_heads_that_do_not_divide_the_query_heads_say_so() {
+    let config =
+        json!({"num_hidden_layers": 1, "head_dim": 64, "num_attention_heads": 16, "num_key_value_heads": 7});
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, 2 * 7 * 64 * 2);
+    assert!(warnings.contains("num_key_value_heads: 7 K/V heads"), "{warnings}");
+}

@@ -81,8 +81,7 @@ impl<'a> Fields<'a> {
 
     /// A whole number of at least one. Null, absent and zero mean missing; the class's default steps in.
     pub(super) fn count(&self, key: &str) -> Result<Option<Fact>> {
-        let listed = self.find(key).is_some_and(|(_, value)| value.is_array() || value.is_string());
-        match if listed { None } else { self.number(key)? } {
+        match self.number(key)? {
             Some(fact) if fact.get() > 0 => Ok(Some(fact)),
             _ => Ok(class_defaults::count(self.model_type(), key)),
         }

@@ -184,6 +184,11 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 ),
             ));
         }
+        if let Some(query) = query_heads.as_ref().filter(|query| !query.get().is_multiple_of(kv_heads.get()))
+        {
+            let message = format!("{} K/V heads do not divide {} query heads", kv_heads.get(), query.get());
+            warnings.push(Warning::new(kv_heads.source().to_string(), message));
+        }
         let k_width = self.k_width(set, query_heads.as_ref(), warnings)?;
         let v_width = self.special(set, [None, Some("swa_v_head_dim")])?;
         let v_width = match v_width {
