@@ -16,7 +16,7 @@ pub(crate) trait Backend {
     fn machine(&self) -> Machine;
 
     /// Measures the ceilings in about `time`.
-    fn calibrate(&mut self, time: Duration, interrupt: &Interrupt) -> Result<Calibration, BenchError>;
+    fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibration, BenchError>;
 
     /// Bytes of state that may be held now without pressing on what else runs.
     fn free_state_bytes(&self) -> Bytes;

@@ -12,6 +12,8 @@ mod memory;
 mod plan;
 mod record;
 mod runner;
+#[cfg(test)]
+mod runner_tests;
 mod stats;
 mod store;
 
@@ -39,7 +41,7 @@ pub fn run(
     cancel: &AtomicBool,
 ) -> Result<Run, BenchError> {
     let mut backend = cpu::CpuBackend::new()?;
-    runner::run(&mut backend, plan, cases, store, progress, &Interrupt { cancel })
+    runner::run(&mut backend, plan, cases, store, progress, Interrupt { cancel })
 }
 
 /// Why nothing could be measured, stored or read: one line each.
@@ -99,11 +101,11 @@ pub(crate) struct Interrupt<'a> {
 }
 
 impl Interrupt<'_> {
-    pub(crate) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn check(&self) -> Result<(), BenchError> {
+    pub(crate) fn check(self) -> Result<(), BenchError> {
         if self.is_set() { Err(BenchError::Cancelled) } else { Ok(()) }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(
     requests: &[CaseRequest],
     store: &Store,
     progress: &mut dyn FnMut(Progress),
-    interrupt: &Interrupt<'_>,
+    interrupt: Interrupt<'_>,
 ) -> Result<Run, BenchError> {
     if requests.is_empty() {
         return Err(BenchError::NoCases);
@@ -172,21 +172,21 @@ struct Session<'a, 'b> {
     clock: Clock,
     writer: &'a mut RunWriter,
     progress: &'a mut (dyn FnMut(Progress) + 'b),
-    interrupt: &'a Interrupt<'a>,
+    interrupt: Interrupt<'a>,
 }
 
 impl Session<'_, '_> {
     /// Chooses layers, predicts every case and stores the predictions, or why a case is not run.
     fn choose(&mut self, cases: &mut [Case]) -> Result<(Vec<Job>, Vec<Wave>), BenchError> {
         let left = self.clock.left().as_secs_f64();
-        // No more than a quarter of the time goes into filling state.
+        // No more than a sixth of the time goes into filling state.
         let fill_rate = self.calibration.ceilings.read_bytes_per_second / FILL_SLOWNESS;
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "positive; `as` saturates"
         )]
-        let by_time = (left / 4.0 * fill_rate) as u64;
+        let by_time = (left / 6.0 * fill_rate) as u64;
         let memory = self.plan.state_limit.min(self.backend.free_state_bytes()).get();
 
         let (mut jobs, mut needs) = (Vec::new(), Vec::new());
@@ -205,8 +205,8 @@ impl Session<'_, '_> {
         let largest_layer = needs.iter().map(|need| need.layer_bytes).max().unwrap_or(0);
         let limits = Limits {
             state_bytes: memory.min(by_time).max(largest_layer),
-            // Two more than the samples wanted: the check and the warm-up. A tenth is for filling small states.
-            step_seconds: left * 0.65 / (needs.len().max(1) * (WANTED_SAMPLES + 2)) as f64,
+            // Two more than the samples wanted: the check and the warm-up. The rest is for a machine that slows down.
+            step_seconds: left * 0.4 / (needs.len().max(1) * (WANTED_SAMPLES + 2)) as f64,
         };
         let groups = waves(&needs, limits);
         for (place, layers) in groups.iter().flat_map(|wave| &wave.cases) {
@@ -297,7 +297,7 @@ impl Session<'_, '_> {
                 self.writer.append(&Line::Case(Box::new(case.clone())))?;
                 continue;
             }
-            let bytes = prepared.asked_bytes();
+            let bytes = case.predicted.bytes.unwrap_or_default();
             active.push(Active {
                 index,
                 prepared,

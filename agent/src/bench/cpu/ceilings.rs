@@ -35,18 +35,9 @@ pub(crate) fn measure(
     let started = Instant::now();
     let (mut read, mut flops, mut launch) = (Vec::new(), Vec::new(), Vec::new());
     let blocks: Vec<Mutex<Block>> = (0..pool.workers()).map(|_| Mutex::new(Block::new())).collect();
-    let mut repeats = 64;
+    let repeats = repeats_for(pool, set, &blocks, MULTIPLY_SAMPLE);
+    read_once(pool, set, buffer);
 
-    // Warm-up: clocks rise, pages are touched; the second figure sizes the multiply-add sample to about 8 ms.
-    for _ in 0..2 {
-        read_once(pool, set, buffer);
-        let seconds = multiply_once(pool, set, &blocks, repeats).0;
-        launch_once(pool);
-        let factor = (0.008 / seconds.max(1e-6)).clamp(0.1, 1000.0);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 64 million")]
-        let scaled = (repeats as f64 * factor) as usize;
-        repeats = scaled.clamp(1, 1 << 26);
-    }
     while read.len() < limits.least_samples || started.elapsed() < limits.time {
         read.push((buffer.len() * 2) as f64 / read_once(pool, set, buffer));
         let (seconds, operations) = multiply_once(pool, set, &blocks, repeats);
@@ -67,6 +58,18 @@ pub(crate) fn measure(
         launch: stats::relative_spread(&launch),
     };
     (ceilings, spread)
+}
+
+/// How long one sample of multiply-adds is to take: several turns of the system's scheduler.
+const MULTIPLY_SAMPLE: Duration = Duration::from_millis(10);
+
+/// Repeats that fill `time`, from the fastest of a few short trials: a trial that was interrupted says nothing.
+fn repeats_for(pool: &Pool, set: InstructionSet, blocks: &[Mutex<Block>], time: Duration) -> usize {
+    const TRIAL: usize = 256;
+    let fastest = (0..16).map(|_| multiply_once(pool, set, blocks, TRIAL).0).fold(f64::INFINITY, f64::min);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
+    let repeats = (time.as_secs_f64() / fastest.max(1e-7) * TRIAL as f64) as usize;
+    repeats.clamp(1, 1 << 24)
 }
 
 /// Reads the whole buffer with all workers; also how caches are emptied of other data.

@@ -1,7 +1,7 @@
 //! Grouped-query decode attention over paged bf16 keys and values (MHA and MQA are the ends of the same thing).
 //!
 //! A page holds `[kv_head][token][k_width]` keys, then `[kv_head][token][v_width]` values. Each key-value head's pages
-//! are walked in tiles of 64 tokens: scores of all its query heads, online softmax, weighted values. While keys are
+//! are walked in tiles of 32 tokens: scores of all its query heads, online softmax, weighted values. While keys are
 //! scored the same tokens' values are asked for, and while values are summed the next tile's keys: pages lie in random
 //! order, so the processor's own prefetcher stops at each.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
@@ -11,7 +11,10 @@ use super::simd::{InstructionSet, Simd, dispatch};
 
 /// Tokens of a page.
 pub(crate) const PAGE_TOKENS: usize = 16;
-const TILE_PAGES: usize = TILE_TOKENS / PAGE_TOKENS;
+/// Pages of a tile. Its keys, its values and the next tile's keys are in the first-level cache together: with 128-wide
+/// heads that is 3 × 8 KiB of 32.
+const TILE_PAGES: usize = 2;
+const _: () = assert!(TILE_PAGES * PAGE_TOKENS <= TILE_TOKENS);
 
 /// Heads and widths of one layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -93,7 +96,7 @@ unsafe fn body<S: Simd>(span: Span<'_>) {
 
             for tile in 0..tiles {
                 let pages = &span.pages[tile * TILE_PAGES..span.pages.len().min((tile + 1) * TILE_PAGES)];
-                let count = TILE_TOKENS.min(span.tokens - tile * TILE_TOKENS);
+                let count = (TILE_PAGES * PAGE_TOKENS).min(span.tokens - tile * TILE_PAGES * PAGE_TOKENS);
                 let mut key_pieces = [span.layer.as_ptr(); TILE_PAGES];
                 let mut value_pieces = key_pieces;
                 let mut next_pieces = key_pieces;

@@ -83,7 +83,7 @@ fn block_rows(set: InstructionSet) -> usize {
 /// Computes the span's part of the attention.
 pub(crate) fn attend(set: InstructionSet, span: Span<'_>) {
     let dims = span.dimensions;
-    assert!(set.divides(&[dims.latent]) && dims.rope % 16 == 0);
+    assert!(set.divides(&[dims.latent]) && dims.rope.is_multiple_of(16));
     assert!(span.tokens > 0 && span.tokens.div_ceil(PAGE_TOKENS) == span.pages.len());
     let held = span.layer.len() / dims.page_values();
     assert!(span.pages.iter().all(|page| (*page as usize) < held));
@@ -98,6 +98,8 @@ unsafe fn body<S: Simd>(span: Span<'_>) {
     let dims = span.dimensions;
     let (heads, width) = (dims.query_heads, dims.width());
     let panel_tokens = 2 * S::LANES;
+    // Half a panel and half a block of queries fit the first-level cache together.
+    let split = width / 32 * 16;
     let lines_of_a_page = dims.page_values().div_ceil(32);
     span.running.fill(Running::EMPTY);
     span.summed.fill(0.0);
@@ -114,9 +116,10 @@ unsafe fn body<S: Simd>(span: Span<'_>) {
             let page = span.layer.as_ptr().add(span.pages[place] as usize * dims.page_values());
             let ahead = span.pages[(place + 1).min(span.pages.len() - 1)] as usize * dims.page_values();
             let ahead = span.layer.as_ptr().add(ahead);
-            let lines_a_call = lines_of_a_page.div_ceil(panels * heads.div_ceil(S::BLOCK_ROWS));
+            let lines_a_call = lines_of_a_page.div_ceil(2 * panels * heads.div_ceil(S::BLOCK_ROWS));
             let mut line = 0;
 
+            std::ptr::write_bytes(scores, 0, heads * TILE_TOKENS);
             for panel in 0..panels {
                 let to = transposed.add(panel * panel_tokens * width);
                 for token in (0..panel_tokens).step_by(8) {
@@ -125,23 +128,26 @@ unsafe fn body<S: Simd>(span: Span<'_>) {
                         S::transpose_8x16(from, width, to.add(d * panel_tokens + token), panel_tokens);
                     }
                 }
-                let mut head = 0;
-                while head < heads {
-                    let block = S::BLOCK_ROWS.min(heads - head);
-                    let stop = lines_of_a_page.min(line + lines_a_call);
-                    while line < stop {
-                        S::prefetch(ahead.add(line * 32));
-                        line += 1;
+                for depth in [0..split, split..width] {
+                    let mut head = 0;
+                    while head < heads {
+                        let block = S::BLOCK_ROWS.min(heads - head);
+                        let stop = lines_of_a_page.min(line + lines_a_call);
+                        while line < stop {
+                            S::prefetch(ahead.add(line * 32));
+                            line += 1;
+                        }
+                        let query = span.query.as_ptr().add(head * width + depth.start * block);
+                        let scores = scores.add(head * TILE_TOKENS + panel * panel_tokens);
+                        let panel = to.add(depth.start * panel_tokens);
+                        macro_rules! score_block {
+                            ($H:literal) => {
+                                score::<S, $H>(panel, query, depth.len(), scores)
+                            };
+                        }
+                        with_block_rows!(block, score_block);
+                        head += block;
                     }
-                    let query = span.query.as_ptr().add(head * width);
-                    let scores = scores.add(head * TILE_TOKENS + panel * panel_tokens);
-                    macro_rules! score_block {
-                        ($H:literal) => {
-                            score::<S, $H>(to, query, width, scores)
-                        };
-                    }
-                    with_block_rows!(block, score_block);
-                    head += block;
                 }
             }
             for head in 0..heads {
@@ -175,18 +181,22 @@ unsafe fn body<S: Simd>(span: Span<'_>) {
     }
 }
 
-/// Scores of `H` heads against two vectors of tokens.
+/// Adds the products of `H` heads with two vectors of tokens over `depth` values to their scores.
 #[inline(always)]
 unsafe fn score<S: Simd, const H: usize>(
     panel: *const f32,
     query: *const f32,
-    width: usize,
+    depth: usize,
     scores: *mut f32,
 ) {
     // SAFETY: as in `body`.
     unsafe {
         let mut products = [[S::splat(0.0); 2]; H];
-        for d in 0..width {
+        for h in 0..H {
+            products[h][0] = S::load(scores.add(h * TILE_TOKENS));
+            products[h][1] = S::load(scores.add(h * TILE_TOKENS + S::LANES));
+        }
+        for d in 0..depth {
             let a = S::load(panel.add(d * 2 * S::LANES));
             let b = S::load(panel.add(d * 2 * S::LANES + S::LANES));
             for h in 0..H {

@@ -1,7 +1,16 @@
 //! The CPU backend: real paged decode attention over real state, on all cores.
-#![allow(clippy::inline_always, reason = "a helper that is not inlined is compiled without the instruction set")]
-#![allow(clippy::many_single_char_names, reason = "h, t and d are head, token and dimension in every formula")]
-#![allow(clippy::needless_range_loop, reason = "constant ranges unroll; iterators in kernels may not be inlined")]
+#![allow(
+    clippy::inline_always,
+    reason = "a helper that is not inlined is compiled without the instruction set"
+)]
+#![allow(
+    clippy::many_single_char_names,
+    reason = "h, t and d are head, token and dimension in every formula"
+)]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "constant ranges unroll; iterators in kernels may not be inlined"
+)]
 #![allow(clippy::needless_pass_by_value, reason = "a kernel takes its argument whole, through one dispatch")]
 #![allow(clippy::wildcard_imports, reason = "intrinsics have their prefix in the name")]
 
@@ -83,7 +92,7 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn calibrate(&mut self, time: Duration, interrupt: &Interrupt) -> Result<Calibration, BenchError> {
+    fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibration, BenchError> {
         interrupt.check()?;
         let started = Instant::now();
         let pool = Arc::clone(&self.pool);

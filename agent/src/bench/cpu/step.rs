@@ -201,8 +201,12 @@ impl Step {
             output.fill(0.0);
             for (running, summed) in parts() {
                 let weight = (running.maximum - maximum).exp2() / total;
-                for (index, value) in output.iter_mut().enumerate() {
-                    *value += weight * summed[split_place(index, lanes)];
+                for (block, split) in output.chunks_mut(2 * lanes).zip(summed.chunks(2 * lanes)) {
+                    let (even, odd) = split.split_at(lanes);
+                    for ((pair, even), odd) in block.chunks_exact_mut(2).zip(even).zip(odd) {
+                        pair[0] += weight * even;
+                        pair[1] += weight * odd;
+                    }
                 }
             }
         };

@@ -1,5 +1,6 @@
 use kvscope_sizing::prediction::Calibration;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, Verdict};
 
@@ -83,7 +84,7 @@ pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
         if content.trim().is_empty() {
             continue;
         }
-        let parsed = match serde_json::from_str::<Line>(content) {
+        let parsed = match parse(content) {
             Ok(parsed) => parsed,
             Err(error) => {
                 warnings.push(LineWarning { line, what: format!("not a line of a run, left out ({error})") });
@@ -110,6 +111,27 @@ pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
     match run {
         Some(run) => Ok(ReadRun { run, warnings }),
         None => Err(LineWarning { line: 1, what: "no readable header: this is not a stored run".to_owned() }),
+    }
+}
+
+/// A line by its kind. Each kind is read from a parsed value: reading the tagged enum from text makes the compiler write
+/// every struct's reader several times, which the page would have to carry.
+fn parse(content: &str) -> Result<Line, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct End {
+        ended: Ended,
+        machine: Box<Machine>,
+    }
+
+    let value: Value = serde_json::from_str(content)?;
+    let kind = value.get("line").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match kind.as_str() {
+        "header" => serde_json::from_value(value).map(Line::Header),
+        "prediction" => serde_json::from_value(value).map(Line::Prediction),
+        "case" => serde_json::from_value(value).map(Line::Case),
+        "verdict" => serde_json::from_value(value).map(Line::Verdict),
+        "end" => serde_json::from_value(value).map(|End { ended, machine }| Line::End { ended, machine }),
+        _ => Err(serde::de::Error::custom(format!("{kind:?} is no kind of line"))),
     }
 }
 

@@ -101,7 +101,7 @@ fn sentence(verdict: &Verdict) -> String {
         n => format!("; {n} unsteady left out"),
     };
     format!(
-        "{form}: over {points} the predicted time is {:.0} % off in the median, {side}; the worst is {:+.0} % at {} tokens{left_out}.",
+        "{form}: over {points} the predicted time is {:.1} % off in the median, {side}; the worst is {:+.0} % at {} tokens{left_out}.",
         median * 100.0,
         worst.error * 100.0,
         worst.context.short(),
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(verdict.worst.as_ref().unwrap().context, Tokens::new(65_536));
         assert_eq!(
             verdict.sentence,
-            "GQA: over 4 points the predicted time is 23 % off in the median, steps are typically slower than predicted; \
+            "GQA: over 4 points the predicted time is 22.5 % off in the median, steps are typically slower than predicted; \
              the worst is -50 % at 64Ki tokens; 1 unsteady left out."
         );
     }

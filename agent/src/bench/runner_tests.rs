@@ -1,0 +1,269 @@
+//! The protocol against a backend whose steps take exactly as long as they are told.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kvscope_protocol::run::{Ended, Line, Machine, Run};
+use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings};
+use kvscope_sizing::{Bytes, Tokens};
+
+use super::backend::{Backend, CaseOrder, Check, Layout, PreparedCase, Resident};
+use super::plan::{CaseRequest, CaseSizing, FormShape, GqaShape, Plan, Progress};
+use super::store::Store;
+use super::{BenchError, Interrupt, runner};
+
+/// Pages of 16 tokens of 64 bytes a layer: 1 KiB a page.
+struct Fake {
+    largest_relative_error: f64,
+    steps: Rc<Cell<usize>>,
+    prepared: Rc<Cell<u64>>,
+    emptied: usize,
+    refuses_memory: bool,
+}
+
+impl Fake {
+    fn new() -> Self {
+        Self {
+            largest_relative_error: 1e-6,
+            steps: Rc::default(),
+            prepared: Rc::default(),
+            emptied: 0,
+            refuses_memory: false,
+        }
+    }
+}
+
+impl Backend for Fake {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::default()
+    }
+
+    fn calibrate(&mut self, _time: Duration, interrupt: Interrupt<'_>) -> Result<Calibration, BenchError> {
+        interrupt.check()?;
+        let ceilings = Ceilings { read_bytes_per_second: 1e9, flops_per_second: 1e12, launch_seconds: 0.0 };
+        Ok(Calibration {
+            date: "2026-11-29T15:00:00Z".to_owned(),
+            ceilings,
+            relative_spread: CeilingSpread::default(),
+            last_level_cache_bytes: Some(Bytes::new(256)),
+            workers: 1,
+        })
+    }
+
+    fn free_state_bytes(&self) -> Bytes {
+        Bytes::new(1 << 20)
+    }
+
+    fn layout(&self, _shape: &FormShape) -> Result<Layout, BenchError> {
+        Ok(Layout { page_tokens: 16, page_bytes: 1024, flops_a_token: 1 })
+    }
+
+    fn prepare(&mut self, order: &CaseOrder) -> Result<Box<dyn PreparedCase>, BenchError> {
+        if self.refuses_memory {
+            return Err(BenchError::Memory { bytes: 1, why: "no".to_owned() });
+        }
+        let bytes = order.context.div_ceil(16) * 1024 * order.batch * order.layers;
+        self.prepared.set(self.prepared.get() + bytes);
+        Ok(Box::new(FakeCase { bytes, error: self.largest_relative_error, steps: Rc::clone(&self.steps) }))
+    }
+
+    fn empty_caches(&mut self) {
+        self.emptied += 1;
+    }
+}
+
+struct FakeCase {
+    bytes: u64,
+    error: f64,
+    steps: Rc<Cell<usize>>,
+}
+
+impl PreparedCase for FakeCase {
+    fn asked_bytes(&self) -> Bytes {
+        Bytes::new(self.bytes)
+    }
+
+    fn resident(&self) -> Option<Resident> {
+        None
+    }
+
+    fn check(&mut self) -> Check {
+        Check { largest_relative_error: self.error, tokens: 16 }
+    }
+
+    /// 1 GB/s, as predicted, give or take 1 %.
+    fn step(&mut self) -> Duration {
+        self.steps.set(self.steps.get() + 1);
+        let wobble = if self.steps.get().is_multiple_of(2) { 1.01 } else { 0.99 };
+        Duration::from_secs_f64(self.bytes as f64 / 1e9 * wobble)
+    }
+}
+
+struct Flat;
+
+impl CaseSizing for Flat {
+    fn state_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes> {
+        Ok(Bytes::new(64 * layers * context.get() * batch))
+    }
+
+    fn read_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes> {
+        self.state_bytes(layers, context, batch)
+    }
+}
+
+fn request(context: u64) -> CaseRequest {
+    CaseRequest {
+        shape: FormShape::Gqa(GqaShape { query_heads: 1, kv_heads: 1, k_width: 16, v_width: 16 }),
+        layers: 4,
+        model: "a-model".to_owned(),
+        context: Tokens::new(context),
+        batch: 2,
+        sizing: Arc::new(Flat),
+    }
+}
+
+fn go(
+    backend: &mut Fake,
+    requests: &[CaseRequest],
+    store: &Store,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &AtomicBool,
+) -> Result<Run, BenchError> {
+    let plan = Plan::new(Duration::from_secs(5));
+    runner::run(backend, &plan, requests, store, progress, Interrupt { cancel })
+}
+
+#[test]
+fn figures_are_stored_after_their_predictions_and_read_back_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut backend = Fake::new();
+    let run =
+        go(&mut backend, &[request(160), request(33)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    assert_eq!(run.ended, Ended::Complete);
+    let stored = store.show(&run.run).unwrap();
+    assert!(stored.warnings.is_empty());
+    assert_eq!((&stored.run.cases, &stored.run.verdicts), (&run.cases, &run.verdicts));
+
+    let lines: Vec<Line> =
+        store.text(&run.run).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(matches!(lines[0], Line::Header(_)));
+    let predicted = lines.iter().rposition(|line| matches!(line, Line::Prediction(_))).unwrap();
+    let measured = lines.iter().position(|line| matches!(line, Line::Case(_))).unwrap();
+    assert_eq!(predicted, 2);
+    assert!(predicted < measured);
+    for line in &lines {
+        if let Line::Prediction(case) = line {
+            assert!(case.measured.is_none() && case.predicted.seconds.is_some());
+        }
+    }
+
+    // 4 layers × 2 requests × 160 tokens × 64 bytes, at 1 GB/s.
+    let case = &run.cases[0];
+    assert_eq!(case.predicted.bytes, Some(Bytes::new(81_920)));
+    assert_eq!(case.measured.as_ref().unwrap().asked_bytes, Bytes::new(81_920));
+    assert!((case.predicted.seconds.unwrap() - 81.92e-6).abs() < 1e-12);
+    assert!(case.time_error().unwrap().abs() < 0.011);
+    assert_eq!((case.status.as_str(), case.correct), ("ok", Some(true)));
+    assert!(case.measured.as_ref().unwrap().seconds.n >= 10);
+
+    // 33 tokens take 3 pages of 16: 15 more tokens of 64 bytes, 4 layers, 2 requests.
+    let case = &run.cases[1];
+    assert_eq!(case.predicted.page_padding_bytes, Some(Bytes::new(7_680)));
+    assert_eq!(case.measured.as_ref().unwrap().asked_bytes, Bytes::new(33 * 64 * 8 + 7_680));
+    assert_eq!(run.verdicts[0].points, 2);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut backend = Fake::new();
+    let run = go(&mut backend, &[request(1 << 20)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    assert_eq!(backend.prepared.get(), 0);
+    // 1 MiB / (2 requests × 1 KiB a page) = 512 pages of 16 tokens.
+    assert_eq!(
+        run.cases[0].status,
+        "skipped: one layer is larger than the 1.05 MB that state may take; the largest context that fits is 8,192 tokens"
+    );
+    assert_eq!((run.cases[0].measured.as_ref(), run.cases[0].predicted.seconds), (None, None));
+}
+
+#[test]
+fn a_wrong_result_voids_the_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    for error in [0.01, f64::NAN, f64::INFINITY] {
+        let mut backend = Fake { largest_relative_error: error, ..Fake::new() };
+        let run = go(&mut backend, &[request(64)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+        let case = &run.cases[0];
+        assert_eq!((case.status.as_str(), case.correct), ("failed: wrong result", Some(false)));
+        assert!(case.measured.is_none() && case.bandwidth_share.is_none());
+        assert_eq!((backend.steps.get(), run.verdicts[0].points), (0, 0));
+    }
+}
+
+#[test]
+fn refused_memory_fails_the_case_and_not_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut backend = Fake { refuses_memory: true, ..Fake::new() };
+    let run = go(&mut backend, &[request(64)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    assert!(run.cases[0].status.starts_with("failed: the system refused"), "{}", run.cases[0].status);
+    assert_eq!(run.ended, Ended::Complete);
+}
+
+#[test]
+fn cancelling_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let (mut backend, cancel) = (Fake::new(), AtomicBool::new(false));
+    let steps = Rc::clone(&backend.steps);
+    let mut stop_after_five = |_: Progress| {
+        if steps.get() == 5 {
+            cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    };
+    let run = go(&mut backend, &[request(64)], &store, &mut stop_after_five, &cancel).unwrap();
+    assert_eq!(run.ended, Ended::Cancelled);
+    // The sixth step was already begun; the first of the six warmed up.
+    assert_eq!(run.cases[0].measured.as_ref().unwrap().seconds.n, 5);
+    assert!(
+        run.cases[0].warnings.iter().any(|warning| warning == "the run was cancelled after 5 samples of 10")
+    );
+
+    let run = go(&mut Fake::new(), &[request(64)], &store, &mut |_| (), &AtomicBool::new(true));
+    assert!(matches!(run, Err(BenchError::Cancelled)));
+}
+
+#[test]
+fn small_states_have_their_caches_emptied_before_each_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    // The cache is 256 B: four times that is one page's 1 KiB. 16 tokens × 64 B × 8 is above, 1 token × 64 × 8 below.
+    for (context, emptied) in [(16, false), (1, true)] {
+        let mut backend = Fake::new();
+        let run =
+            go(&mut backend, &[request(context)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+        assert_eq!(backend.emptied, if emptied { backend.steps.get() } else { 0 });
+        assert_eq!(
+            run.cases[0].warnings.iter().any(|warning| warning.contains("caches are emptied")),
+            emptied
+        );
+    }
+}
+
+#[test]
+fn nothing_to_run_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let run = go(&mut Fake::new(), &[], &store, &mut |_| (), &AtomicBool::new(false));
+    assert!(matches!(run, Err(BenchError::NoCases)));
+}
