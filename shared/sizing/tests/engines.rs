@@ -1,8 +1,12 @@
 //! Engine profiles other than vLLM's, against figures that the engines' planners print or that are derived by hand.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+#![allow(
+    clippy::float_cmp,
+    reason = "the figures are exact: whole numbers below 2^53, or halves and quarters"
+)]
 
-use kvscope_sizing::engine::{EngineReport, Query, answer, report};
+use kvscope_sizing::engine::{EngineReport, Figure, Query, answer, report};
 use kvscope_sizing::{Architecture, Settings, Tokens, catalogue, find_entry, read_config};
 
 const LLAMA_8B: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
@@ -111,8 +115,7 @@ fn sglang_pools_fill_their_budget() {
         ];
         let settings = settings(&asked);
         let query = Query::new(&architecture, "sglang".parse().unwrap(), &settings).unwrap();
-        let whole =
-            |quantity: &str| answer(&query, quantity.parse().unwrap()).ok().map(|figure| figure.as_f64());
+        let whole = |quantity: &str| answer(&query, quantity.parse().unwrap()).ok().map(Figure::as_f64);
         let Some((tokens, cell)) = whole("logged_kv_tokens").zip(whole("pool_bytes_per_token")) else {
             continue;
         };
@@ -136,6 +139,9 @@ fn sglang_keeps_state_in_f32() {
     let conv = 3 * 4096 * 2;
     assert_eq!(fixed(&[("tp", "2")]), f64::from(30 * (16 * 128 * 128 * 4 + conv)));
     assert_eq!(fixed(&[("tp", "2"), ("state_dtype", "bf16")]), f64::from(30 * (16 * 128 * 128 * 2 + conv)));
+    // 40 slots and the one that padded batches write to.
+    let slots = figure(&architecture, "sglang", &[("state_slots", "40")], "state_bytes");
+    assert_eq!(slots, 41.0 * f64::from(30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)));
     // llama.cpp keeps both parts in f32, undivided; logical bytes follow the model's dtype.
     let llama = figure(&architecture, "llama.cpp", &[("context", "256")], "state_bytes");
     assert_eq!(llama, f64::from(30 * (32 * 128 * 128 * 4 + 3 * 8192 * 4)));
@@ -248,6 +254,20 @@ fn trtllm_blocks_and_ranks() {
     assert_eq!(resident(&[("context", "128"), ("tp", "8"), ("dp", "8")]), token * 128.0);
     let padding = full_report(&llama, "trtllm", &[("context", "100")]).padding;
     assert_eq!(padding.iter().map(|row| row.bytes.get()).sum::<u64>(), 28 * 131_072);
+}
+
+/// A prompt of 100000 tokens passes 12 whole intervals of 8192: twelve states of 30 × (32 × 128 × 128 + 3 × 8192) × 2 B.
+#[test]
+fn states_kept_for_prefix_reuse() {
+    let architecture = read_config(
+        r#"{"model_type": "qwen3_next", "num_hidden_layers": 40, "num_attention_heads": 16,
+            "num_key_value_heads": 2, "head_dim": 256, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+            "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4}"#,
+    )
+    .unwrap();
+    let asked = [("context", "100000"), ("checkpoint_interval", "8192")];
+    let states = figure(&architecture, "logical", &asked, "checkpoint_bytes");
+    assert_eq!(states, 12.0 * f64::from(30 * (32 * 128 * 128 + 3 * 8192) * 2));
 }
 
 /// Cross-attention takes its length from the setting: 8 layers × 2 × 8 × 128 × 4 B × 6404.

@@ -70,7 +70,7 @@ impl<'q> DensePlan<'q> {
 
     /// Bytes of the whole batch that `quantity` counts, blocks rounded up.
     fn part(&self, quantity: Quantity) -> Result<Bytes> {
-        let n = self.query.need_context()?;
+        let n = self.query.context_for(quantity)?;
         let whole_blocks = Tokens::new(n.get().next_multiple_of(self.rules.block));
         let of = |component: &crate::StateComponent| match quantity_of(component.kind) {
             kind if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),

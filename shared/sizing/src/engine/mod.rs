@@ -93,9 +93,16 @@ impl<'a> Query<'a> {
     }
 
     /// The context, for a figure that cannot do without.
-    #[allow(dead_code, reason = "used by the profiles that follow")]
     pub(crate) fn need_context(&self) -> Result<Tokens> {
         self.context.ok_or_else(|| needed("context"))
+    }
+
+    /// The context of one of the `…_bytes` figures: state and cross-attention are the same at every length.
+    pub(crate) fn context_for(&self, quantity: Quantity) -> Result<Tokens> {
+        match quantity {
+            Quantity::StateBytes | Quantity::CrossBytes => Ok(self.context.unwrap_or_default()),
+            _ => self.need_context(),
+        }
     }
 }
 

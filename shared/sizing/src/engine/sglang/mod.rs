@@ -88,15 +88,16 @@ impl<'q> SgLangPlan<'q> {
         checkpoint_bytes(&self.rank)
     }
 
+    /// Bytes of all state slots, where their number is set: one more takes what padded batches write.
+    fn slot_bytes(&self) -> Result<Option<Bytes>> {
+        let Some(slots) = self.settings.state_slots else { return Ok(None) };
+        Ok(Some(self.state_bytes_per_slot()?.times(slots.saturating_add(1))?))
+    }
+
     /// Bytes of the preallocated pools that `quantity` counts.
     fn pool_part(&self, quantity: Quantity) -> Result<Bytes> {
         let parts = self.pool().parts(self.tokens()?, &self.launch)?;
-        let states = match self.settings.state_slots {
-            // One more slot takes what padded batches write.
-            Some(slots) => self.state_bytes_per_slot()?.times(slots.saturating_add(1))?,
-            None => Bytes::ZERO,
-        };
-        let states = states.plus(parts.state)?;
+        let states = self.slot_bytes()?.unwrap_or_default().plus(parts.state)?;
         Ok(match quantity {
             Quantity::KvBytes => parts.kv,
             Quantity::WindowBytes => parts.window,
@@ -109,10 +110,10 @@ impl<'q> SgLangPlan<'q> {
 
     /// Bytes that the batch holds in the pools: whole pages of the caches, one state slot a request.
     fn held_part(&self, quantity: Quantity) -> Result<Bytes> {
-        if quantity == Quantity::StateBytes && self.settings.state_slots.is_some() {
-            return self.pool_part(quantity);
+        if let (Quantity::StateBytes, Some(slots)) = (quantity, self.slot_bytes()?) {
+            return Ok(slots);
         }
-        let n = self.query.need_context()?;
+        let n = self.query.context_for(quantity)?;
         let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
         let own_window_pool = self.pool().has_window_pool();
         self.rank

@@ -159,6 +159,7 @@ pub(super) fn floor_divided(a: f64, b: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "a floor is a whole number")]
 mod tests {
     use super::*;
 
