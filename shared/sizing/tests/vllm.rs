@@ -232,3 +232,34 @@ fn every_version_is_planned() {
         }
     }
 }
+
+/// The longest length fits the pool less one block, and one token more does not.
+#[test]
+fn the_longest_length_fits_and_one_token_more_does_not() {
+    for id in [
+        "llama-3.1-8b",
+        "gpt-oss-120b",
+        "gemma-4-31b",
+        "deepseek-v4-flash",
+        "qwen3.6-27b",
+        "kimi-linear-48b-a3b",
+    ] {
+        for pool in [3_u64 << 30, 5 << 30, 11 << 30] {
+            let with = |length: u64, quantity: Quantity| {
+                let (pool, length) = (pool.to_string(), length.to_string());
+                let given = [("available_kv_bytes", pool.as_str()), ("max_model_len", length.as_str())];
+                whole(&model(id, "vllm@0.33", &given), quantity)
+            };
+            let longest = with(1 << 20, Quantity::EstimatedMaxModelLen);
+            if longest == 0 || longest == 1 << 20 {
+                continue;
+            }
+            // A pool that holds one block more or less shows the width of one.
+            let blocks = with(1 << 20, Quantity::NumBlocks);
+            let needed = with(longest, Quantity::NeededBytesOneRequest);
+            let more = with(longest + 1, Quantity::NeededBytesOneRequest);
+            assert!(needed / (pool / blocks) < blocks, "{id}: {needed} of {pool}");
+            assert!(more > needed && more > pool - pool / (blocks - 1), "{id}: {more} of {pool}");
+        }
+    }
+}

@@ -124,7 +124,8 @@ fn equal_pages(sets: Vec<LayerSet>) -> Result<Option<Vec<LayerSet>>> {
         } else if set.spec.is_state() {
             Spec { padded: Some(largest), ..set.spec }
         } else if page > 0 && largest.is_multiple_of(page) {
-            Spec { block: set.spec.block * (largest / page), ..set.spec }
+            let block = set.spec.block.checked_mul(largest / page);
+            Spec { block: block.ok_or_else(|| Error::overflow("tokens of a block"))?, ..set.spec }
         } else if matches!(set.spec.kind, Kind::Latent | Kind::Index) {
             return Ok(None);
         } else {

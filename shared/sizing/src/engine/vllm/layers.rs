@@ -44,6 +44,10 @@ impl Setup<'_> {
                 add(&mut sets, spec, &layers);
             }
         }
+        for set in &mut sets {
+            // Classes of layers interleave; groups take every n-th layer of the model.
+            set.layers.sort_unstable();
+        }
         Ok(sets)
     }
 
@@ -72,7 +76,14 @@ impl Setup<'_> {
         Ok(match mixer {
             Mixer::Full(heads) => vec![self.heads_spec(Kind::Full, heads, block)?],
             Mixer::IndexedFull(heads, keys) => {
-                vec![self.heads_spec(Kind::Full, heads, block)?, self.index_spec(keys, block)?]
+                // Raw keys of an open group wait in a ring of whole groups (vLLM 0.33, `models/qwen4_exp`).
+                let group = keys.pool.get().max(1);
+                let capacity = (group + self.settings.draft_tokens()).next_multiple_of(group);
+                vec![
+                    self.heads_spec(Kind::Full, heads, block)?,
+                    self.index_spec(keys, block)?,
+                    plain(Kind::Ring, capacity, 2 * keys.width.get()),
+                ]
             }
             Mixer::Sliding { heads, window } => {
                 let window = window.get() + self.window_margin();
@@ -194,7 +205,7 @@ impl Setup<'_> {
 
     /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).
     fn window_margin(&self) -> u64 {
-        u64::from(self.architecture.model_type() == Some("cohere2"))
+        u64::from(self.architecture.model_type().is_some_and(|class| class.starts_with("cohere2")))
     }
 
     /// Tokens below a window that a chain of draft modules reads again.

@@ -72,7 +72,9 @@ fn repeats_per_group(buckets: &[Bucket]) -> Option<usize> {
 fn anchor_bytes(buckets: &[Bucket], repeats: Option<usize>) -> u64 {
     let widest = |bucket: &Bucket| {
         let count = if bucket.is_state(repeats) { bucket.layers() } else { bucket.groups(repeats) };
-        bucket.pages.iter().map(|(page, layers)| page * layers.div_ceil(count.max(1)) as u64).sum()
+        let bytes =
+            |(page, layers): (&u64, &usize)| page.saturating_mul(layers.div_ceil(count.max(1)) as u64);
+        bucket.pages.iter().map(bytes).fold(0, u64::saturating_add)
     };
     buckets.iter().map(widest).max().unwrap_or(0)
 }
@@ -80,7 +82,7 @@ fn anchor_bytes(buckets: &[Bucket], repeats: Option<usize>) -> u64 {
 /// The older width: one page of every size of the growing caches, for every repeat.
 fn room_for_every_page(buckets: &[Bucket], repeats: usize) -> Result<u64> {
     let growing = buckets.iter().filter(|bucket| bucket.sets[0].spec.keeps_every_token());
-    let pages: u64 = growing.flat_map(|bucket| bucket.pages.keys()).sum();
+    let pages = growing.flat_map(|bucket| bucket.pages.keys()).copied().fold(0, u64::saturating_add);
     pages.checked_mul(repeats as u64).ok_or_else(|| Error::overflow("the width of a packed block"))
 }
 

@@ -16,10 +16,10 @@ impl VllmPlan<'_> {
         for group in &self.grouping.groups {
             let spec = &group.sets[0].spec;
             let sharing = if spec.keeps_every_token() { self.flight.dcp } else { 1 };
-            let grows = group.blocks(at.saturating_add(spec.block * sharing), self.flight)
-                > group.blocks(at, self.flight);
+            let tokens = spec.block.saturating_mul(sharing);
+            let grows = group.blocks(at.saturating_add(tokens), self.flight) > group.blocks(at, self.flight);
             if grows || (at == BEYOND_WINDOWS && spec.keeps_every_token()) {
-                total = total.plus(per_token(self.widest_block(), spec.block * sharing)?)?;
+                total = total.plus(per_token(self.widest_block(), tokens)?)?;
             }
         }
         Ok(total)

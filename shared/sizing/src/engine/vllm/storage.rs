@@ -148,7 +148,9 @@ impl Setup<'_> {
                 columns += self.settings.draft_tokens();
                 // Groups that cannot be divided are copied until every rank has one.
                 if !groups.get().is_multiple_of(tp) && groups.get() < tp {
-                    channels += product(&[2, tp - groups.get(), d_state.get()])?;
+                    let copies = product(&[2, tp - groups.get(), d_state.get()])?;
+                    channels =
+                        channels.checked_add(copies).ok_or_else(|| Error::overflow("conv channels"))?;
                 }
             }
             _ => columns += self.settings.draft_tokens(),
