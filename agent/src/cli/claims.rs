@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use clap::Args;
 use kvscope_sizing::Ratio;
 use kvscope_sizing::claims::{CheckedClaim, check_claims};
@@ -31,35 +33,31 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Err(Failure::check(format!("claims: verdicts in the data no longer hold: {}", broken.join(", "))))
 }
 
-/// A table for each source, with what each figure states.
+/// A table for each source, the verdicts in plain text behind it.
 fn text(rows: &[CheckedClaim]) -> String {
     let mut text = String::new();
-    let mut source = "";
-    let mut table: Option<Figures> = None;
-    for row in rows {
-        if row.claim.source != source {
-            if let Some(done) = table.take() {
-                text.push_str(&done.render());
-                text.push('\n');
-            }
-            source = &row.claim.source;
-            text.push_str(source);
+    for of_one_source in rows.chunk_by(|a, b| a.claim.source == b.claim.source) {
+        let mut table = Figures::new(1, &["claim", "published", "computed", "difference", "unit"]);
+        for row in of_one_source {
+            table.row([
+                row.claim.id.clone(),
+                row.claim.published.to_string(),
+                shown(row.computed),
+                row.difference.map_or_else(|| "–".to_owned(), signed),
+                row.claim.unit.name().to_owned(),
+            ]);
+        }
+        let rendered = table.render();
+        let width = rendered.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let verdicts = std::iter::once("verdict").chain(of_one_source.iter().map(|row| row.verdict.as_str()));
+        if !text.is_empty() {
             text.push('\n');
         }
-        let table = table.get_or_insert_with(|| {
-            Figures::new(1, &["claim", "published", "computed", "difference", "unit", "verdict"])
-        });
-        table.row([
-            row.claim.id.clone(),
-            row.claim.published.to_string(),
-            shown(row.computed),
-            row.difference.map_or_else(|| "–".to_owned(), signed),
-            row.claim.unit.name().to_owned(),
-            row.verdict.clone(),
-        ]);
-    }
-    if let Some(done) = table {
-        text.push_str(&done.render());
+        text.push_str(&of_one_source[0].claim.source);
+        text.push('\n');
+        for (line, verdict) in rendered.lines().zip(verdicts) {
+            let _ = writeln!(text, "{line:width$}  {verdict}");
+        }
     }
     text
 }

@@ -245,12 +245,17 @@ impl StateModel {
             slope_bytes_per_token: self.slope(context)?,
             fixed_bytes: self.fixed(context)?,
             read_bytes_per_step: context.map(|n| self.read_per_step(n, batch)).transpose()?,
-            persisted_bytes: context.map(|n| self.persisted(n, batch, windows)).transpose()?,
-            transfer_bytes: context.map(|n| self.transferred(n, batch)).transpose()?,
+            persisted_bytes: context.map(|_| sum(&components, |part| part.persisted_bytes)).transpose()?,
+            transfer_bytes: context.map(|_| sum(&components, |part| part.transfer_bytes)).transpose()?,
             components,
             warnings,
         })
     }
+}
+
+/// The sum of one figure over components that were sized at a context.
+fn sum(parts: &[ComponentSize], figure: impl Fn(&ComponentSize) -> Option<Bytes>) -> Result<Bytes> {
+    parts.iter().filter_map(figure).try_fold(Bytes::ZERO, Bytes::plus)
 }
 
 /// Whether two components of different layers can be counted as one part.

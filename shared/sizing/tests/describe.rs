@@ -80,7 +80,9 @@ fn the_document_agrees_with_the_sizes() {
                 total += entries * row.entry_bytes.get() * row.layers.len() as u64;
             }
             let mut chosen = Settings::default();
-            settings.iter().for_each(|(name, value)| chosen.set(name, value).unwrap());
+            for (name, value) in settings {
+                chosen.set(name, value).unwrap();
+            }
             let state = StateModel::new(&entry.architecture().unwrap(), &chosen).unwrap();
             assert_eq!(total, state.resident(Tokens::new(n), 1).unwrap().get(), "{}", entry.id);
 

@@ -88,7 +88,9 @@ pub(super) fn attribute(
 
 /// A step in a few words.
 fn text(cause: Cause, [from, to]: [&Architecture; 2], facts: &[FactChange]) -> String {
-    let changed = facts.iter().filter(|fact| fact.cause == cause && fact.of != "model");
+    // How many entries a query reads moves no bytes that are kept.
+    let counts = |fact: &&FactChange| fact.cause == cause && fact.of != "model" && fact.fact != "top_k";
+    let changed = facts.iter().filter(counts);
     let both = changed.filter_map(|fact| {
         let (before, after) = fact.from.as_ref().zip(fact.to.as_ref())?;
         Some(format!("{} {} → {}", words(fact.fact), before.text(), after.text()))
@@ -101,13 +103,25 @@ fn text(cause: Cause, [from, to]: [&Architecture; 2], facts: &[FactChange]) -> S
             let (before, after) = (mixers(from), mixers(to));
             if before == after { "other layers do what".to_owned() } else { format!("{before} → {after}") }
         }
-        Cause::Format => {
-            let dtype = [from, to].map(|architecture| architecture.dtype().name());
-            if dtype[0] == dtype[1] { "format".to_owned() } else { format!("{} → {}", dtype[0], dtype[1]) }
-        }
+        Cause::Format => formats(facts),
         _ if both.is_empty() || both.len() > 3 => cause.label().to_owned(),
         _ => both.join(" and "),
     }
+}
+
+/// `bf16 → f16`, `DeepSeek-V4 records`, `state in f32`.
+fn formats(facts: &[FactChange]) -> String {
+    let changed = facts.iter().filter(|fact| fact.cause == Cause::Format).map(|fact| {
+        let of = if fact.fact == "recurrent_dtype" { "state in " } else { "" };
+        match (&fact.from, &fact.to) {
+            (Some(before), Some(after)) => format!("{of}{} → {}", before.text(), after.text()),
+            (None, Some(after)) => format!("{of}{}", after.text()),
+            (Some(before), None) => format!("no more {of}{}", before.text()),
+            (None, None) => String::new(),
+        }
+    });
+    let words = changed.collect::<Vec<_>>().join(" and ");
+    if words.is_empty() { Cause::Format.label().to_owned() } else { words }
 }
 
 fn words(fact: &str) -> String {

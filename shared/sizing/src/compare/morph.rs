@@ -366,3 +366,21 @@ impl Morph {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::catalogue;
+
+    /// A field that no cause takes would end up in the last step, whatever that is called.
+    #[test]
+    fn all_causes_together_make_the_second_version() {
+        let read: Vec<_> = catalogue().iter().map(|entry| entry.architecture().unwrap()).collect();
+        for from in &read {
+            for to in &read {
+                let made = intermediate(from, to, Cause::Format);
+                assert_eq!(made.classes(), to.classes(), "{:?} → {:?}", from.model_type(), to.model_type());
+            }
+        }
+    }
+}
