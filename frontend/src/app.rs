@@ -4,10 +4,11 @@ use kvscope_protocol::{Room, ViewState};
 use leptos::ev;
 use leptos::prelude::*;
 
-use crate::agent_client::{self, AgentState};
+use crate::agent_client;
+use crate::erased::{mark, nothing, on, part, words};
 use crate::files;
 use crate::state::address::link_to;
-use crate::state::{Look, Page, Step, ThemeChoice};
+use crate::state::{Agent, Look, Page, Step, THEMES};
 use crate::views::growth::GrowthRoom;
 use crate::views::measure::MeasureRoom;
 
@@ -18,122 +19,112 @@ pub(crate) fn App() -> impl IntoView {
     let page = Page::from_address();
     provide_context(look);
     provide_context(page);
-    leptos::task::spawn_local(async move { page.agent.set(agent_client::ask().await) });
+    leptos::task::spawn_local(async move { page.set_agent(agent_client::version().await) });
     accept_drops(page);
 
+    let room = move || match page.room() {
+        Room::Growth => view! { <GrowthRoom/> }.into_any(),
+        Room::Measure => view! { <MeasureRoom/> }.into_any(),
+    };
     view! {
-        <div class="page" data-ready=move || page.ready.get().then_some("true")>
+        <div class="page" data-ready=mark(move || page.ready.get().then(|| "true".to_owned()))>
             <a class="skip" href="#content">"Skip to the figures"</a>
-            <Header/>
-            <Said/>
-            {move || match page.room.get() {
-                Room::Growth => view! { <GrowthRoom/> }.into_any(),
-                Room::Measure => view! { <MeasureRoom/> }.into_any(),
-            }}
-            <Footer/>
+            {header(page, look)}
+            {part(move || refusal(page))}
+            {part(move || notices(page))}
+            {part(room)}
+            {footer(page)}
         </div>
     }
+    .into_any()
 }
 
-#[component]
-fn Header() -> impl IntoView {
-    let page = expect_context::<Page>();
-    let look = expect_context::<Look>();
-    let room = move |room: Room, name: &'static str| {
-        let link = move || page.view(|view| link_to(&ViewState { room, ..view.clone() }));
-        let open = move |event: ev::MouseEvent| {
-            if event.ctrl_key() || event.meta_key() || event.shift_key() {
-                return;
-            }
-            event.prevent_default();
-            page.change(Step::Push, |view| view.room = room);
-        };
-        view! {
-            <a href=link on:click=open aria-current=move || (page.room.get() == room).then_some("page")>{name}</a>
-        }
+fn header(page: Page, look: Look) -> AnyView {
+    let agent = move || match page.agent() {
+        Agent::Asking => "asking for an agent".to_owned(),
+        Agent::Absent => "no agent".to_owned(),
+        Agent::Present(version) => format!("agent {version}"),
     };
-    let agent = move || match page.agent.get() {
-        AgentState::Asking => ("asking", "asking for an agent".to_owned()),
-        AgentState::Absent => ("absent", "no agent".to_owned()),
-        AgentState::Present { version } => ("present", format!("agent {version}")),
+    let is_there = move || matches!(page.agent(), Agent::Present(_)).then(|| "present".to_owned());
+    let choose = move |event: ev::Event| look.choice.set(Some(event_target_value(&event)));
+    let theme = |name: &'static str| {
+        let is_chosen = move || look.choice.get().as_deref().unwrap_or(THEMES[0]) == name;
+        let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
+        view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
     };
-    let choose = move |event: ev::Event| {
-        let name = event_target_value(&event);
-        look.choice.set(ThemeChoice::ALL.into_iter().find(|choice| choice.name() == name).unwrap_or_default());
-    };
+    let themes: Vec<AnyView> = THEMES.into_iter().map(theme).collect();
     view! {
         <header class="top">
             <span class="wordmark">"kvscope"</span>
-            <nav aria-label="Rooms">
-                {room(Room::Growth, "Growth")}
-                {room(Room::Measure, "Measure")}
-            </nav>
-            <span class="agent" data-agent=move || agent().0>{move || agent().1}</span>
-            <label class="theme">
-                "theme "
-                <select on:change=choose prop:value=move || look.choice.get().name()>
-                    {ThemeChoice::ALL
-                        .map(|choice| {
-                            let name = choice.name();
-                            view! { <option value=name selected=move || look.choice.get() == choice>{name}</option> }
-                        })
-                        .collect_view()}
-                </select>
-            </label>
+            <nav aria-label="Rooms">{door(page, Room::Growth, "Growth")} {door(page, Room::Measure, "Measure")}</nav>
+            <span class="agent" data-agent=mark(is_there)>{words(agent)}</span>
+            <label class="theme">"theme " <select on:change=on(choose)>{themes}</select></label>
         </header>
     }
+    .into_any()
 }
 
-/// What links and files had to say. Each line can be put away.
-#[component]
-fn Said() -> impl IntoView {
-    let page = expect_context::<Page>();
-    let refusal = move || {
-        page.refusal.get().map(|sentence| {
-            view! {
-                <p class="said refusal">
-                    <span role="alert">{sentence}</span>
-                    <button type="button" on:click=move |_| page.refusal.set(None)>"dismiss"</button>
-                </p>
-            }
-        })
+/// A link to a room that keeps everything else as it is.
+fn door(page: Page, room: Room, name: &'static str) -> AnyView {
+    let link = move || page.view(|view| link_to(&ViewState { room, ..view.clone() }));
+    let open = move |event: ev::MouseEvent| {
+        if event.ctrl_key() || event.meta_key() || event.shift_key() {
+            return;
+        }
+        event.prevent_default();
+        page.change(Step::Push, |view| view.room = room);
     };
-    let notices = move || {
-        let notices = page.notices.get();
-        (!notices.is_empty()).then(|| {
-            view! {
-                <div class="said" role="status">
-                    {notices.into_iter().map(|notice| view! { <p>{notice}</p> }).collect_view()}
-                    <button type="button" on:click=move |_| page.notices.set(Vec::new())>"dismiss"</button>
-                </div>
-            }
-        })
-    };
-    view! { {refusal} {notices} }
+    let is_current = move || (page.room() == room).then(|| "page".to_owned());
+    view! { <a href=words(link) on:click=on(open) aria-current=mark(is_current)>{name}</a> }.into_any()
 }
 
-#[component]
-fn Footer() -> impl IntoView {
-    let page = expect_context::<Page>();
-    let without_agent = move || {
-        (page.agent.get() == AgentState::Absent).then(|| {
-            view! {
-                <p data-notice="no-agent">
-                    "No agent serves this page, so it cannot list or start measurements on your machine. "
-                    <code>"cargo xtask serve"</code>" starts one. All that is computed works without it."
-                </p>
-            }
-        })
+/// Why the last thing that the reader gave was refused.
+fn refusal(page: Page) -> AnyView {
+    let Some(sentence) = page.refusal.get() else { return nothing() };
+    view! {
+        <p class="said refusal">
+            <span role="alert">{sentence}</span>
+            <button type="button" on:click=on(move |_| page.refusal.set(None))>"dismiss"</button>
+        </p>
+    }
+    .into_any()
+}
+
+/// What of the link could not be followed.
+fn notices(page: Page) -> AnyView {
+    let Some(lines) = page.notices.get() else { return nothing() };
+    let lines: Vec<AnyView> =
+        lines.lines().map(|line| view! { <p>{line.to_owned()}</p> }.into_any()).collect();
+    view! {
+        <div class="said" role="status">
+            {lines}
+            <button type="button" on:click=on(move |_| page.notices.set(None))>"dismiss"</button>
+        </div>
+    }
+    .into_any()
+}
+
+fn footer(page: Page) -> AnyView {
+    let without_agent = move || match page.agent() {
+        Agent::Absent => view! {
+            <p data-notice="no-agent">
+                "No agent serves this page, so it cannot list or start measurements on your machine. "
+                <code>"cargo xtask serve"</code>" starts one. All that is computed works without it."
+            </p>
+        }
+        .into_any(),
+        Agent::Asking | Agent::Present(_) => nothing(),
     };
     view! {
         <footer class="foot">
-            {without_agent}
+            {part(without_agent)}
             <p>
                 "Bytes are computed in this browser from each version's config.json; nothing that you open is uploaded. "
                 "Logical bytes: dense, without an engine's pages or padding. GB is 10"<sup>"9"</sup>" bytes, GiB 2"<sup>"30"</sup>"."
             </p>
         </footer>
     }
+    .into_any()
 }
 
 fn accept_drops(page: Page) {

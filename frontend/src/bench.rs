@@ -46,7 +46,7 @@ fn measure() -> String {
     let contexts = sample_contexts(DOMAIN, SWEEP_CONTEXTS, &[]);
     let contexts = &contexts[..SWEEP_CONTEXTS.min(contexts.len())];
 
-    let sweep = median(|| {
+    let sweep = median(&mut || {
         let mut total = 0_u64;
         for (_, state) in &sized {
             for context in contexts {
@@ -73,7 +73,7 @@ fn measure() -> String {
     let ratio = window().device_pixel_ratio();
     let canvas = document().create_element("canvas").ok().and_then(|canvas| canvas.dyn_into().ok());
     let redraw = canvas.map_or(f64::NAN, |canvas: web_sys::HtmlCanvasElement| {
-        median(|| {
+        median(&mut || {
             let input = GrowthInput {
                 contexts,
                 series: &series,
@@ -98,16 +98,16 @@ fn measure() -> String {
     )
 }
 
-fn median(mut work: impl FnMut()) -> f64 {
-    let mut samples: Vec<f64> = (0..REPEATS)
-        .map(|_| {
-            let start = now();
-            work();
-            now() - start
-        })
-        .collect();
-    samples.sort_by(f64::total_cmp);
-    f64::midpoint(samples[REPEATS / 2 - 1], samples[REPEATS / 2])
+/// The middle time: as many are at least as long as are shorter.
+fn median(work: &mut dyn FnMut()) -> f64 {
+    let mut time = || {
+        let start = now();
+        work();
+        now() - start
+    };
+    let samples: [f64; REPEATS] = std::array::from_fn(|_| time());
+    let shorter = |sample: f64| samples.iter().filter(|other| **other < sample).count();
+    samples.into_iter().filter(|sample| shorter(*sample) <= REPEATS / 2).fold(f64::NAN, f64::max)
 }
 
 fn now() -> f64 {

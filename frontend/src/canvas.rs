@@ -1,7 +1,7 @@
 //! A figure on two canvases: the base, repainted when data, size or theme change, and an overlay for the cursor.
 
 use kvscope_charts::paint::drawing::{SUBPIXELS, paint};
-use kvscope_charts::{Scene, Theme};
+use kvscope_charts::{Growth, Layers, Scene, Theme};
 use leptos::html;
 use leptos::prelude::*;
 use plotters_canvas::CanvasBackend;
@@ -9,7 +9,34 @@ use wasm_bindgen::JsCast;
 use wasm_bindgen::closure::Closure;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlElement};
 
+use crate::erased::effect;
 use crate::state::{Look, Page, Shared};
+
+/// A laid-out figure and, where the pointer asks it, what made it.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    pub(crate) scene: Scene,
+    pub(crate) layout: Layout,
+}
+
+/// What made a scene.
+#[derive(Debug)]
+pub(crate) enum Layout {
+    Growth(Growth),
+    Layers(Layers),
+    /// Nothing that is asked again.
+    Plain,
+}
+
+/// All figures are memos of one type; see [`crate::erased`] for why.
+pub(crate) type DrawnMemo = Memo<Option<Shared<Drawn>>>;
+
+impl Drawn {
+    /// A scene that the pointer does not ask.
+    pub(crate) fn plain(scene: Scene) -> Shared<Self> {
+        Shared::new(Self { scene, layout: Layout::Plain })
+    }
+}
 
 /// A scene on screen. `width` follows the room that the figure has.
 #[component]
@@ -19,34 +46,38 @@ pub(crate) fn Figure(
     /// CSS pixels across that the layout may use; written here, read by the layout.
     width: RwSignal<f64>,
     /// All but the cursor.
-    #[prop(into)]
-    base: Signal<Option<Shared<Scene>>>,
+    base: DrawnMemo,
     /// What is painted over it.
-    #[prop(into)]
-    overlay: Signal<Option<Shared<Scene>>>,
+    #[prop(optional)]
+    overlay: Option<DrawnMemo>,
 ) -> impl IntoView {
     let look = expect_context::<Look>();
     let page = expect_context::<Page>();
     let frame = NodeRef::<html::Div>::new();
     let (under, over) = (NodeRef::<html::Canvas>::new(), NodeRef::<html::Canvas>::new());
 
-    Effect::new(move |_| {
+    effect(move || {
         if let Some(frame) = frame.get() {
             observe_width(&frame, width);
         }
     });
-    Effect::new(move |_| {
-        let (Some(canvas), Some(scene), true) = (under.get(), base.get(), look.font_is_here.get()) else { return };
-        paint_on(&canvas, &scene, &look.theme(), look.ratio.get());
+    effect(move || {
+        let (Some(canvas), Some(drawn), true) = (under.get(), base.get(), look.font_is_here.get()) else {
+            return;
+        };
+        paint_on(&canvas, &drawn.scene, &look.theme(), look.ratio.get());
         if !page.ready.get_untracked() {
             crate::bench::first_chart_is_drawn();
             page.ready.set(true);
         }
     });
-    Effect::new(move |_| {
-        let (Some(canvas), true) = (over.get(), look.font_is_here.get()) else { return };
-        let Some(scene) = overlay.get().or_else(|| base.get().map(|base| Shared::new(empty_like(&base)))) else { return };
-        paint_on(&canvas, &scene, &look.theme(), look.ratio.get());
+    effect(move || {
+        let (Some(canvas), Some(drawn), true) =
+            (over.get(), overlay.and_then(|overlay| overlay.get()), look.font_is_here.get())
+        else {
+            return;
+        };
+        paint_on(&canvas, &drawn.scene, &look.theme(), look.ratio.get());
     });
 
     view! {
@@ -55,6 +86,7 @@ pub(crate) fn Figure(
             <canvas class="over" node_ref=over></canvas>
         </div>
     }
+    .into_any()
 }
 
 /// Paints `scene` on a canvas of its size, sharp at `ratio` device pixels per CSS pixel.
@@ -82,10 +114,6 @@ pub(crate) fn paint_on(canvas: &HtmlCanvasElement, scene: &Scene, theme: &Theme,
 
 fn context_of(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
     canvas.get_context("2d").ok()??.dyn_into().ok()
-}
-
-fn empty_like(scene: &Scene) -> Scene {
-    Scene { size: scene.size, ..Scene::default() }
 }
 
 fn observe_width(frame: &HtmlElement, width: RwSignal<f64>) {

@@ -51,16 +51,17 @@ fn run_in(text: &str) -> Option<Result<Run, String>> {
         return Some(read_lines(text).map(|read| read.run).map_err(|warning| warning.to_string()));
     }
     if text.contains("\"verdicts\"") && text.contains("\"cases\"") {
-        return Some(serde_json::from_str(text).map_err(|error| format!("not a run that this version reads ({error})")));
+        let run = serde_json::from_str::<serde_json::Value>(text).and_then(serde_json::from_value);
+        return Some(run.map_err(|error| format!("not a run that this version reads ({error})")));
     }
     None
 }
 
 fn show_run(page: Page, run: Run) {
     let name = run.run.clone();
-    page.dropped_runs.update(|runs| {
-        runs.retain(|known| known.run != name);
-        runs.push(Shared::new(run));
+    page.opened.update(|opened| {
+        opened.runs.retain(|known| known.run != name);
+        opened.runs.push(Shared::new(run));
     });
     page.change(Step::Push, |view| {
         view.room = Room::Measure;
@@ -70,14 +71,20 @@ fn show_run(page: Page, run: Run) {
 
 fn own_model(page: Page, name: &str, text: &str) -> Result<Model, String> {
     let architecture = read_config(text).map_err(|error| error.to_string())?;
-    let number = page.own_models.with_untracked(Vec::len) + 1;
+    let number = page.opened.with_untracked(|opened| opened.models.len()) + 1;
     let kind = architecture.model_type().unwrap_or("own config").to_owned();
-    Ok(Model { id: format!("{}{number}", Model::OWN), name: format!("{kind} ({name})"), family: kind, entry: None, architecture })
+    Ok(Model {
+        id: format!("{}{number}", Model::OWN),
+        name: format!("{kind} ({name})"),
+        family: kind,
+        entry: None,
+        architecture,
+    })
 }
 
 fn show_model(page: Page, model: Model) {
     let id = model.id.clone();
-    page.own_models.update(|models| models.push(Shared::new(model)));
+    page.opened.update(|opened| opened.models.push(Shared::new(model)));
     page.change(Step::Push, |view| {
         view.room = Room::Growth;
         view.models.push(id.clone());

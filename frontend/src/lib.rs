@@ -9,6 +9,7 @@ mod agent_client;
 mod app;
 mod bench;
 mod canvas;
+mod erased;
 mod files;
 mod state;
 mod ui;

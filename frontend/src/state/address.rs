@@ -20,10 +20,11 @@ thread_local! {
 }
 
 /// The view that the address asks for, and what it could not say.
-pub(super) fn read() -> (ViewState, Vec<String>) {
+pub(super) fn read() -> (ViewState, Option<String>) {
     let query = window().location().search().unwrap_or_default();
     let (view, notices) = ViewState::from_query(&query);
-    (view, notices.iter().map(ToString::to_string).collect())
+    let lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
+    (view, (!lines.is_empty()).then(|| lines.join("\n")))
 }
 
 /// Follows the browser's history for as long as the page lives.

@@ -8,26 +8,22 @@ use leptos::prelude::*;
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 
+use crate::erased::effect;
+
 const KEY: &str = "kvscope.theme";
 const PREFERS_DARK: &str = "(prefers-color-scheme: dark)";
 /// How long the first figure waits for its font.
 const FONT_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// What the reader chose.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum ThemeChoice {
-    /// As the system has it.
-    #[default]
-    System,
-    Light,
-    Dark,
-}
+/// What the reader can choose; the first is as the system has it.
+pub(crate) const THEMES: [&str; 3] = ["system", "light", "dark"];
 
 /// What canvases repaint for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    pub(crate) choice: RwSignal<ThemeChoice>,
-    pub(crate) dark: Memo<bool>,
+    /// One of [`THEMES`]; the first where absent.
+    pub(crate) choice: RwSignal<Option<String>>,
+    system_is_dark: RwSignal<bool>,
     /// Device pixels per CSS pixel.
     pub(crate) ratio: RwSignal<f64>,
     pub(crate) font_is_here: RwSignal<bool>,
@@ -38,44 +34,24 @@ pub(crate) fn ink(ink: Ink) -> String {
     format!("light-dark({}, {})", Theme::light().resolve(ink).hex(), Theme::dark().resolve(ink).hex())
 }
 
-impl ThemeChoice {
-    pub(crate) const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-
-    fn stored() -> Self {
-        let name = storage().and_then(|storage| storage.get_item(KEY).ok().flatten()).unwrap_or_default();
-        Self::ALL.into_iter().find(|choice| choice.name() == name).unwrap_or_default()
-    }
-}
-
 impl Look {
     /// The look of this browser, followed from now on.
     pub(crate) fn follow() -> Self {
-        let choice = RwSignal::new(ThemeChoice::stored());
-        let system_dark = RwSignal::new(matches(PREFERS_DARK));
-        listen(PREFERS_DARK, move || system_dark.set(matches(PREFERS_DARK)));
-        let dark = Memo::new(move |_| match choice.get() {
-            ThemeChoice::System => system_dark.get(),
-            ThemeChoice::Light => false,
-            ThemeChoice::Dark => true,
-        });
-        Effect::new(move |_| {
-            let choice = choice.get();
+        let stored = storage().and_then(|storage| storage.get_item(KEY).ok().flatten());
+        let choice = RwSignal::new(stored.filter(|name| THEMES.contains(&name.as_str())));
+        let system_is_dark = RwSignal::new(matches(PREFERS_DARK));
+        listen(PREFERS_DARK, move || system_is_dark.set(matches(PREFERS_DARK)));
+        effect(move || {
+            let choice = choice.get().unwrap_or_else(|| THEMES[0].to_owned());
             if let Some(root) = document().document_element() {
-                let _ = root.set_attribute("data-theme", choice.name());
+                let _ = root.set_attribute("data-theme", &choice);
             }
             if let Some(storage) = storage() {
                 // Private windows may refuse; the choice then lasts as long as the page.
-                let _ = match choice {
-                    ThemeChoice::System => storage.remove_item(KEY),
-                    _ => storage.set_item(KEY, choice.name()),
+                let _ = if choice == THEMES[0] {
+                    storage.remove_item(KEY)
+                } else {
+                    storage.set_item(KEY, &choice)
                 };
             }
         });
@@ -83,12 +59,17 @@ impl Look {
         follow_ratio(ratio);
         let font_is_here = RwSignal::new(false);
         load_font(font_is_here);
-        Self { choice, dark, ratio, font_is_here }
+        Self { choice, system_is_dark, ratio, font_is_here }
     }
 
     /// The inks of the moment, tracked.
     pub(crate) fn theme(&self) -> Theme {
-        if self.dark.get() { Theme::dark() } else { Theme::light() }
+        let is_dark = match self.choice.get().as_deref() {
+            Some("light") => false,
+            Some("dark") => true,
+            _ => self.system_is_dark.get(),
+        };
+        if is_dark { Theme::dark() } else { Theme::light() }
     }
 }
 

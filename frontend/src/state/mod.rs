@@ -1,4 +1,6 @@
 //! What the page knows, and how a change of it reaches the address.
+//!
+//! Signals and memos are of few types on purpose: each new one costs the page several kilobytes.
 
 pub(crate) mod address;
 mod look;
@@ -6,19 +8,19 @@ mod models;
 
 use std::sync::Arc;
 
+use kvscope_charts::figures::Hit;
+use kvscope_charts::scene::Point;
 use kvscope_protocol::run::Run;
 use kvscope_protocol::{Room, ViewState};
-use kvscope_sizing::{Settings, Tokens};
+use kvscope_sizing::Tokens;
 use leptos::prelude::*;
 
-use crate::agent_client::AgentState;
-
-pub(crate) use look::{Look, ThemeChoice, ink};
+pub(crate) use look::{Look, THEMES, ink};
 pub(crate) use models::{Chosen, Model};
 
 /// A value that is compared by identity, so that memos of large values notify only when there is a new one.
 #[derive(Debug)]
-pub(crate) struct Shared<T: ?Sized>(Arc<T>);
+pub(crate) struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -26,19 +28,19 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T: ?Sized> Clone for Shared<T> {
+impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: ?Sized> PartialEq for Shared<T> {
+impl<T> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl<T: ?Sized> std::ops::Deref for Shared<T> {
+impl<T> std::ops::Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -55,32 +57,45 @@ pub(crate) enum Step {
     Replace,
 }
 
+/// What the reader opened; it lives as long as the page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) models: Vec<Shared<Model>>,
+    pub(crate) runs: Vec<Shared<Run>>,
+}
+
+/// Whether an agent serves the page.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Agent {
+    /// It was asked and has not answered yet.
+    Asking,
+    /// A static host, or an agent that has gone.
+    Absent,
+    /// An agent of this version.
+    Present(String),
+}
+
 /// Everything that the page shows, shared by all of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     view: RwSignal<ViewState>,
-    /// Configs that the reader opened; they live as long as the page.
-    pub(crate) own_models: RwSignal<Vec<Shared<Model>>>,
-    /// The context under the pointer, while it is over a figure.
-    pub(crate) hover: RwSignal<Option<Tokens>>,
-    /// What the page has to say about a link, one sentence each.
-    pub(crate) notices: RwSignal<Vec<String>>,
+    pub(crate) opened: RwSignal<Opened>,
+    /// Where the pointer is on the growth figure, and what it reads.
+    pub(crate) hover: RwSignal<Option<(Point, Hit)>>,
+    /// What the page has to say about a link, a line each.
+    pub(crate) notices: RwSignal<Option<String>>,
     /// Why the last thing that the reader gave was refused.
     pub(crate) refusal: RwSignal<Option<String>>,
-    /// Whether an agent serves the page.
-    pub(crate) agent: RwSignal<AgentState>,
-    /// Runs that were dropped on the page.
-    pub(crate) dropped_runs: RwSignal<Vec<Shared<Run>>>,
+    /// Absent until the agent was asked, then its version, empty where there is none.
+    agent: RwSignal<Option<String>>,
     /// Whether the first figure is drawn.
     pub(crate) ready: RwSignal<bool>,
-    pub(crate) room: Memo<Room>,
-    pub(crate) context: Memo<Tokens>,
-    pub(crate) batch: Memo<u64>,
-    pub(crate) settings: Memo<Settings>,
-    /// The chosen versions with their state under the settings, in order.
-    pub(crate) chosen: Memo<Shared<Vec<Chosen>>>,
-    /// The version whose layers are explained.
-    pub(crate) selected: Memo<Option<Shared<Model>>>,
+    is_measuring: Memo<u64>,
+    context: Memo<u64>,
+    batch: Memo<u64>,
+    chosen: Memo<Shared<models::ChosenSet>>,
+    /// The id of the version whose layers are explained.
+    selected: Memo<Option<String>>,
 }
 
 impl Page {
@@ -88,30 +103,33 @@ impl Page {
     pub(crate) fn from_address() -> Self {
         let (view, notices) = address::read();
         let view = RwSignal::new(view);
-        let own_models = RwSignal::new(Vec::new());
-        let ids = Memo::new(move |_| view.with(|view| view.models.clone()));
-        let settings = Memo::new(move |_| view.with(ViewState::settings));
-        let found = Memo::new(move |_| Shared::new(models::find_all(&ids.get(), &own_models.get())));
-        let chosen = Memo::new(move |_| Shared::new(models::size_all(&found.get(), &settings.get())));
+        let opened = RwSignal::new(Opened::default());
+        let chosen = Memo::new(move |before: Option<&Shared<models::ChosenSet>>| {
+            let (ids, settings) = view.with(|view| (view.models.clone(), view.settings()));
+            let own = opened.with(|opened| opened.models.clone());
+            match before {
+                Some(before) if before.is_of(&ids, &settings, &own) => before.clone(),
+                _ => Shared::new(models::ChosenSet::new(ids, settings, own)),
+            }
+        });
         let selected = Memo::new(move |_| {
             let wanted = view.with(|view| view.selected.clone());
             let chosen = chosen.get();
-            let of_id = chosen.iter().find(|chosen| Some(&chosen.id) == wanted.as_ref() && chosen.model.is_some());
-            of_id.or(chosen.iter().find(|chosen| chosen.state.is_ok()))?.model.clone()
+            let mut sized = chosen.list.iter().filter(|chosen| chosen.state.is_ok()).map(|chosen| &chosen.id);
+            let first = sized.clone().next();
+            sized.find(|id| Some(*id) == wanted.as_ref()).or(first).cloned()
         });
         let page = Self {
             view,
-            own_models,
+            opened,
             hover: RwSignal::new(None),
             notices: RwSignal::new(notices),
             refusal: RwSignal::new(None),
-            agent: RwSignal::new(AgentState::Asking),
-            dropped_runs: RwSignal::new(Vec::new()),
+            agent: RwSignal::new(None),
             ready: RwSignal::new(false),
-            room: Memo::new(move |_| view.with(|view| view.room)),
-            context: Memo::new(move |_| view.with(|view| view.context)),
+            is_measuring: Memo::new(move |_| u64::from(view.with(|view| view.room == Room::Measure))),
+            context: Memo::new(move |_| view.with(|view| view.context.get())),
             batch: Memo::new(move |_| view.with(|view| view.batch)),
-            settings,
             chosen,
             selected,
         };
@@ -122,6 +140,56 @@ impl Page {
     /// Something of the view, tracked.
     pub(crate) fn view<T>(&self, part: impl FnOnce(&ViewState) -> T) -> T {
         self.view.with(part)
+    }
+
+    /// The room that is open, tracked; it changes only with the room.
+    pub(crate) fn room(&self) -> Room {
+        if self.is_measuring.get() == 1 { Room::Measure } else { Room::Growth }
+    }
+
+    /// The context that is set, tracked.
+    pub(crate) fn context(&self) -> Tokens {
+        Tokens::new(self.context.get())
+    }
+
+    /// Requests, tracked.
+    pub(crate) fn batch(&self) -> u64 {
+        self.batch.get()
+    }
+
+    /// The cursor's context: where the pointer is, else where it was set. Tracked.
+    pub(crate) fn cursor(&self) -> Tokens {
+        self.hover.with(|hover| hover.as_ref().map(|(_, hit)| hit.context)).unwrap_or_else(|| self.context())
+    }
+
+    /// The chosen versions with their state under the settings, in order. Tracked.
+    pub(crate) fn chosen(&self) -> Shared<models::ChosenSet> {
+        self.chosen.get()
+    }
+
+    /// The version whose layers are explained. Tracked.
+    pub(crate) fn selected(&self) -> Option<Chosen> {
+        let id = self.selected.get()?;
+        self.chosen.get().list.iter().find(|chosen| chosen.id == id).cloned()
+    }
+
+    /// Whether the layers of `id` are explained. Tracked.
+    pub(crate) fn is_selected(&self, id: &str) -> bool {
+        self.selected.with(|selected| selected.as_deref() == Some(id))
+    }
+
+    /// Whether an agent serves the page. Tracked.
+    pub(crate) fn agent(&self) -> Agent {
+        match self.agent.get() {
+            None => Agent::Asking,
+            Some(version) if version.is_empty() => Agent::Absent,
+            Some(version) => Agent::Present(version),
+        }
+    }
+
+    /// Notes the agent's version, or that there is none.
+    pub(crate) fn set_agent(&self, version: Option<String>) {
+        self.agent.set(Some(version.unwrap_or_default()));
     }
 
     /// Changes the view and, with it, the address.
@@ -136,9 +204,9 @@ impl Page {
         address::write(&before, &after, step);
     }
 
-    /// The cursor's context: where the pointer is, else where it was set.
-    pub(crate) fn cursor(&self) -> Tokens {
-        self.hover.get().unwrap_or_else(|| self.context.get())
+    /// Explains the layers of a version.
+    pub(crate) fn select(&self, id: &str) {
+        self.change(Step::Push, |view| view.selected = Some(id.to_owned()));
     }
 
     /// Adds a version at the end, or takes it away.

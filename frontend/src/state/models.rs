@@ -27,8 +27,33 @@ pub(crate) struct Chosen {
     pub(crate) state: Result<Shared<StateModel>, String>,
 }
 
+/// All versions that are shown, and what they were made from.
+#[derive(Debug)]
+pub(crate) struct ChosenSet {
+    pub(crate) list: Vec<Chosen>,
+    pub(crate) settings: Settings,
+    ids: Vec<String>,
+    own: Vec<Shared<Model>>,
+}
+
 /// A version by its id, or the sentence that says why there is none.
-pub(super) type Found = (String, Result<Shared<Model>, String>);
+type Found = (String, Result<Shared<Model>, String>);
+
+impl ChosenSet {
+    pub(super) fn new(ids: Vec<String>, settings: Settings, own: Vec<Shared<Model>>) -> Self {
+        Self { list: size_all(&find_all(&ids, &own), &settings), settings, ids, own }
+    }
+
+    /// Whether it would come out the same.
+    pub(super) fn is_of(&self, ids: &[String], settings: &Settings, own: &[Shared<Model>]) -> bool {
+        self.ids == ids && self.settings == *settings && self.own == own
+    }
+
+    /// Those that could be sized.
+    pub(crate) fn sized(&self) -> impl Iterator<Item = (&Chosen, &StateModel)> {
+        self.list.iter().filter_map(|chosen| Some((chosen, &**chosen.state.as_ref().ok()?)))
+    }
+}
 
 /// Reads a version of the catalogue.
 fn catalogue_model(id: &str) -> Result<Model, String> {
@@ -44,7 +69,7 @@ fn catalogue_model(id: &str) -> Result<Model, String> {
 }
 
 /// Finds every id once, among the reader's own configs first.
-pub(super) fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
+fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     for id in ids {
         if found.iter().any(|(known, _)| known == id) {
@@ -52,9 +77,9 @@ pub(super) fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
         }
         let model = match own.iter().find(|model| model.id == *id) {
             Some(model) => Ok(model.clone()),
-            None if id.starts_with(Model::OWN) => {
-                Err(format!("{id} is a config that was opened where this link was made; open it here to see it"))
-            }
+            None if id.starts_with(Model::OWN) => Err(format!(
+                "{id} is a config that was opened where this link was made; open it here to see it"
+            )),
             None => catalogue_model(id).map(Shared::new),
         };
         found.push((id.clone(), model));
@@ -63,7 +88,7 @@ pub(super) fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
 }
 
 /// The state of every version that was found.
-pub(super) fn size_all(found: &[Found], settings: &Settings) -> Vec<Chosen> {
+fn size_all(found: &[Found], settings: &Settings) -> Vec<Chosen> {
     let families: Vec<&str> =
         found.iter().map(|(id, model)| model.as_ref().map_or(id.as_str(), |model| &model.family)).collect();
     let colours = assign_colours(&families);

@@ -1,31 +1,26 @@
 use leptos::prelude::*;
 
+use crate::erased::{on, truth};
+
 /// A few options side by side, one of them pressed.
 #[component]
-pub(crate) fn Choice<T>(
+pub(crate) fn Choice(
     /// What is chosen, for those who do not see the row.
     label: &'static str,
-    options: &'static [(T, &'static str)],
-    #[prop(into)] chosen: Signal<T>,
-    choose: impl Fn(T) + Copy + 'static,
-) -> impl IntoView
-where
-    T: Copy + PartialEq + Send + Sync + 'static,
-{
-    let button = move |&(option, name): &'static (T, &'static str)| {
+    options: &'static [&'static str],
+    /// The place of the pressed one.
+    chosen: fn(crate::state::Page) -> usize,
+    choose: fn(crate::state::Page, usize),
+) -> impl IntoView {
+    let page = expect_context::<crate::state::Page>();
+    let button = |(place, name): (usize, &&'static str)| {
         view! {
-            <button
-                type="button"
-                aria-pressed=move || if chosen.get() == option { "true" } else { "false" }
-                on:click=move |_| choose(option)
-            >
-                {name}
+            <button type="button" aria-pressed=truth(move || chosen(page) == place) on:click=on(move |_| choose(page, place))>
+                {*name}
             </button>
         }
+        .into_any()
     };
-    view! {
-        <div class="choice" role="group" aria-label=label>
-            {options.iter().map(button).collect_view()}
-        </div>
-    }
+    let buttons: Vec<AnyView> = options.iter().enumerate().map(button).collect();
+    view! { <div class="choice" role="group" aria-label=label>{buttons}</div> }.into_any()
 }

@@ -8,18 +8,22 @@ pub(crate) fn DataTable(
     caption: &'static str,
     table: Table,
 ) -> impl IntoView {
-    let head = table.head.into_iter().map(|name| view! { <th scope="col">{name}</th> }).collect_view();
+    let head: Vec<AnyView> =
+        table.head.into_iter().map(|name| view! { <th scope="col">{name}</th> }.into_any()).collect();
     let row = |cells: Vec<String>| {
-        let cells = cells.into_iter().map(|cell| view! { <td>{cell}</td> }).collect_view();
-        view! { <tr>{cells}</tr> }
+        let cells: Vec<AnyView> =
+            cells.into_iter().map(|cell| view! { <td>{cell}</td> }.into_any()).collect();
+        view! { <tr>{cells}</tr> }.into_any()
     };
+    let rows: Vec<AnyView> = table.rows.into_iter().map(row).collect();
     view! {
         <div class="scroll" tabindex="0" role="region" aria-label=caption>
             <table class="data">
                 <caption>{caption}</caption>
                 <thead><tr>{head}</tr></thead>
-                <tbody>{table.rows.into_iter().map(row).collect_view()}</tbody>
+                <tbody>{rows}</tbody>
             </table>
         </div>
     }
+    .into_any()
 }

@@ -1,42 +1,36 @@
+use leptos::ev;
 use leptos::prelude::*;
 
-/// A storage format, or what each model's own config asks for.
+use crate::erased::on;
+use crate::state::Page;
+
+/// What each model's own config asks for.
+const OWN: &str = "model's own";
+
+/// A storage format by its name, or what each model's own config asks for.
 #[component]
-pub(crate) fn FormatSelect<T>(
+pub(crate) fn FormatSelect(
     label: &'static str,
-    /// Name and format.
-    options: Vec<(&'static str, T)>,
-    #[prop(into)] chosen: Signal<Option<T>>,
-    choose: impl Fn(Option<T>) + 'static,
-) -> impl IntoView
-where
-    T: Copy + PartialEq + Send + Sync + 'static,
-{
-    const OWN: &str = "as the model asks";
-    let names: Vec<&'static str> = options.iter().map(|(name, _)| *name).collect();
-    let by_name = options.clone();
-    let changed = move |event: leptos::ev::Event| {
+    names: Vec<&'static str>,
+    chosen: fn(Page) -> Option<&'static str>,
+    choose: fn(Page, Option<String>),
+) -> impl IntoView {
+    let page = expect_context::<Page>();
+    let changed = move |event: ev::Event| {
         let name = event_target_value(&event);
-        choose(by_name.iter().find(|(known, _)| *known == name).map(|(_, format)| *format));
+        choose(page, (name != OWN).then_some(name));
     };
-    let current = move || {
-        let chosen = chosen.get();
-        options.iter().find(|(_, format)| Some(*format) == chosen).map_or(OWN, |(name, _)| *name)
+    let option = |name: &'static str| {
+        let is_chosen = move || chosen(page).unwrap_or(OWN) == name;
+        let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
+        view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
     };
-    let current = Signal::derive(current);
+    let options: Vec<AnyView> = std::iter::once(OWN).chain(names).map(option).collect();
     view! {
         <label class="sentence">
             <span>{label}</span>
-            <span class="value">
-                <select on:change=changed prop:value=move || current.get()>
-                    {std::iter::once(OWN)
-                        .chain(names)
-                        .map(|name| {
-                            view! { <option value=name selected=move || current.get() == name>{name}</option> }
-                        })
-                        .collect_view()}
-                </select>
-            </span>
+            <span class="value"><select on:change=on(changed)>{options}</select></span>
         </label>
     }
+    .into_any()
 }

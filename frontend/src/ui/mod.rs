@@ -16,5 +16,5 @@ pub(crate) use data_table::DataTable;
 pub(crate) use fold::Fold;
 pub(crate) use format_select::FormatSelect;
 pub(crate) use model_picker::ModelPicker;
-pub(crate) use own_config::OwnConfig;
+pub(crate) use own_config::{OwnConfig, open_file};
 pub(crate) use text_box::TextBox;

@@ -1,48 +1,42 @@
 use kvscope_charts::Ink;
 use kvscope_sizing::{CatalogueEntry, catalogue};
+use leptos::ev;
 use leptos::prelude::*;
 
-use crate::state::{Chosen, Page, Step, ink};
+use crate::erased::{nothing, on, part, truth, words};
+use crate::state::{Chosen, Page, ink};
 
 /// The chosen versions, and a search for more.
 #[component]
 pub(crate) fn ModelPicker() -> impl IntoView {
     let page = expect_context::<Page>();
-    view! {
-        <ul class="models">
-            <For each=move || page.chosen.get().to_vec() key=row_key let:chosen>
-                <Row chosen=chosen/>
-            </For>
-        </ul>
-        {move || page.chosen.get().is_empty().then(|| view! { <p class="hint">"No version is chosen. Add one:"</p> })}
-        <Search/>
-    }
-}
-
-/// A row is made anew when anything that it shows changes.
-fn row_key(chosen: &Chosen) -> (String, kvscope_charts::palette::SeriesColour, Option<String>) {
-    (chosen.id.clone(), chosen.colour, chosen.state.as_ref().err().cloned())
-}
-
-#[component]
-fn Row(chosen: Chosen) -> impl IntoView {
-    let page = expect_context::<Page>();
-    let (id, other_id, name) = (chosen.id.clone(), chosen.id.clone(), chosen.name.clone());
-    let colour = ink(Ink::Series(chosen.colour));
-    let is_selected = {
-        let id = chosen.id.clone();
-        move || page.selected.get().is_some_and(|model| model.id == id)
+    let rows = move || {
+        let chosen = page.chosen();
+        if chosen.list.is_empty() {
+            return view! { <p class="hint">"No version is chosen. Add one:"</p> }.into_any();
+        }
+        let rows: Vec<AnyView> = chosen.list.iter().map(|chosen| row(page, chosen)).collect();
+        view! { <ul class="models">{rows}</ul> }.into_any()
     };
-    let refusal = chosen.state.err();
+    view! { {part(rows)} {search(page)} }.into_any()
+}
+
+fn row(page: Page, chosen: &Chosen) -> AnyView {
+    let name = chosen.name.clone();
+    let (shown, selects, removes) = (chosen.id.clone(), chosen.id.clone(), chosen.id.clone());
+    let refusal = match &chosen.state {
+        Err(sentence) => view! { <p class="refused">{sentence.clone()}</p> }.into_any(),
+        Ok(_) => nothing(),
+    };
     view! {
         <li>
-            <span class="swatch" style:background=colour></span>
+            <span class="swatch" style:background=ink(Ink::Series(chosen.colour))></span>
             <button
                 type="button"
                 class="name"
-                aria-pressed=move || if is_selected() { "true" } else { "false" }
+                aria-pressed=truth(move || page.is_selected(&shown))
                 title="Explain its layers"
-                on:click=move |_| page.change(Step::Push, |view| view.selected = Some(id.clone()))
+                on:click=on(move |_| page.select(&selects))
             >
                 {name.clone()}
             </button>
@@ -50,45 +44,36 @@ fn Row(chosen: Chosen) -> impl IntoView {
                 type="button"
                 class="remove"
                 aria-label=format!("Remove {name}")
-                on:click=move |_| page.toggle_model(&other_id)
+                on:click=on(move |_| page.toggle_model(&removes))
             >
                 "×"
             </button>
-            {refusal.map(|sentence| view! { <p class="refused">{sentence}</p> })}
+            {refusal}
         </li>
     }
+    .into_any()
 }
 
-#[component]
-fn Search() -> impl IntoView {
-    let page = expect_context::<Page>();
-    let words = RwSignal::new(String::new());
-    let found = Memo::new(move |_| {
-        let words = words.get();
-        catalogue().iter().filter(|entry| is_about(entry, &words)).map(|entry| entry.id.as_str()).collect::<Vec<_>>()
-    });
-    let add_first = move |event: leptos::ev::KeyboardEvent| {
+fn search(page: Page) -> AnyView {
+    let sought = RwSignal::new(None::<String>);
+    let found = move || {
+        let sought = sought.get().unwrap_or_default();
+        catalogue().iter().filter(move |entry| is_about(entry, &sought))
+    };
+    let add_first = move |event: ev::KeyboardEvent| {
         if event.key() == "Enter"
-            && let Some(first) = found.with_untracked(|found| found.first().copied())
+            && let Some(first) = untrack(|| found().next())
         {
-            page.toggle_model(first);
+            page.toggle_model(&first.id);
         }
     };
-    let option = move |id: &'static str| {
-        let entry = catalogue().iter().find(|entry| entry.id == id)?;
-        Some(view! {
-            <li>
-                <label>
-                    <input
-                        type="checkbox"
-                        prop:checked=move || page.view(|view| view.models.iter().any(|known| known == id))
-                        on:change=move |_| page.toggle_model(id)
-                    />
-                    <span>{entry.name.as_str()}</span>
-                    <span class="date">{entry.released.as_deref()}</span>
-                </label>
-            </li>
-        })
+    let list = move || {
+        let options: Vec<AnyView> = found().map(|entry| option(page, entry)).collect();
+        if options.is_empty() {
+            return view! { <p class="hint">"Nothing by that name. Open its config.json below."</p> }
+                .into_any();
+        }
+        view! { <ul class="catalogue">{options}</ul> }.into_any()
     };
     view! {
         <details class="add">
@@ -97,18 +82,29 @@ fn Search() -> impl IntoView {
                 type="search"
                 placeholder="name, family or vendor"
                 aria-label="Search the catalogue"
-                prop:value=move || words.get()
-                on:input=move |event| words.set(event_target_value(&event))
-                on:keydown=add_first
+                prop:value=words(move || sought.get().unwrap_or_default())
+                on:input=on(move |event| sought.set(Some(event_target_value(&event))))
+                on:keydown=on(add_first)
             />
-            <ul class="catalogue">{move || found.get().into_iter().map(option).collect_view()}</ul>
-            {move || {
-                found
-                    .with(Vec::is_empty)
-                    .then(|| view! { <p class="hint">"Nothing by that name. Open its config.json below."</p> })
-            }}
+            {part(list)}
         </details>
     }
+    .into_any()
+}
+
+fn option(page: Page, entry: &'static CatalogueEntry) -> AnyView {
+    let is_chosen = move || page.view(|view| view.models.iter().any(|known| *known == entry.id));
+    let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
+    view! {
+        <li>
+            <label>
+                <input type="checkbox" prop:checked=is_chosen on:change=on(move |_| page.toggle_model(&entry.id))/>
+                <span>{entry.name.as_str()}</span>
+                <span class="date">{entry.released.as_deref().unwrap_or_default()}</span>
+            </label>
+        </li>
+    }
+    .into_any()
 }
 
 /// Whether every word is somewhere in the entry's names.

@@ -2,6 +2,7 @@ use leptos::ev;
 use leptos::html;
 use leptos::prelude::*;
 
+use crate::erased::on;
 use crate::files;
 use crate::state::Page;
 
@@ -10,6 +11,24 @@ use crate::state::Page;
 pub(crate) fn OwnConfig() -> impl IntoView {
     let page = expect_context::<Page>();
     let pasted = NodeRef::<html::Textarea>::new();
+    let read = move |_: ev::MouseEvent| {
+        if let Some(area) = pasted.get() {
+            files::take(page, "pasted text", &area.value());
+        }
+    };
+    view! {
+        {open_file(page, "Open a config", "open or drop a config.json")}
+        <details class="add">
+            <summary>"paste one"</summary>
+            <textarea rows="5" spellcheck="false" aria-label="Text of a config.json" node_ref=pasted></textarea>
+            <button type="button" on:click=on(read)>"read it"</button>
+        </details>
+    }
+    .into_any()
+}
+
+/// A link that opens the browser's file dialog.
+pub(crate) fn open_file(page: Page, name: &'static str, words: &'static str) -> AnyView {
     let chosen = move |event: ev::Event| {
         let input = event_target::<web_sys::HtmlInputElement>(&event);
         if let Some(file) = input.files().and_then(|files| files.get(0)) {
@@ -18,20 +37,11 @@ pub(crate) fn OwnConfig() -> impl IntoView {
         // The same file can be opened again after it was mended.
         input.set_value("");
     };
-    let read = move |_| {
-        if let Some(area) = pasted.get() {
-            files::take(page, "pasted text", &area.value());
-        }
-    };
     view! {
         <label class="open">
-            "open or drop a config.json"
-            <input type="file" aria-label="Open a config" accept=".json,.jsonl,application/json" on:change=chosen/>
+            {words}
+            <input type="file" aria-label=name accept=".json,.jsonl" on:change=on(chosen)/>
         </label>
-        <details class="add">
-            <summary>"paste one"</summary>
-            <textarea rows="5" spellcheck="false" aria-label="Text of a config.json" node_ref=pasted></textarea>
-            <button type="button" on:click=read>"read it"</button>
-        </details>
     }
+    .into_any()
 }

@@ -1,64 +1,61 @@
-use std::collections::BTreeSet;
-
-use kvscope_sizing::{Bytes, ComponentSize, Growth, StateModel, group_digits};
+use kvscope_charts::Ink;
+use kvscope_sizing::{Bytes, Growth, StateModel, group_digits};
 use leptos::prelude::*;
 
-use super::derivation::DerivationView;
+use super::derivation::derivation;
 use super::layers::colour_kind;
-use super::published::Published;
+use super::published::published;
+use crate::erased::{mark, nothing, part, words};
 use crate::state::{Model, Page, Shared, ink};
-use kvscope_charts::Ink;
+
+const HEAD: [&str; 6] = ["keeps", "layers", "format", "grows", "bytes", "one more token"];
 
 /// What one version keeps, component by component, each with its derivation.
-#[component]
-pub(super) fn Breakdown() -> impl IntoView {
-    let page = expect_context::<Page>();
-    move || {
-        let model = page.selected.get()?;
-        let chosen = page.chosen.get();
-        let state = chosen.iter().find(|chosen| chosen.id == model.id)?.state.clone().ok()?;
-        Some(view! { <Of model=model state=state/> })
-    }
+pub(super) fn breakdown(page: Page) -> AnyView {
+    let shown = move || {
+        let Some(chosen) = page.selected() else { return nothing() };
+        let (Some(model), Ok(state)) = (chosen.model, chosen.state) else { return nothing() };
+        of(page, &model, &state)
+    };
+    part(shown).into_any()
 }
 
-#[component]
-fn Of(model: Shared<Model>, state: Shared<StateModel>) -> impl IntoView {
-    let page = expect_context::<Page>();
-    let name = model.name.clone();
-    let facts = facts(&model);
-    let published = model.entry.filter(|entry| !entry.published.is_empty());
-    let published = published.map(|entry| view! { <Published entry=entry state=state.clone()/> });
-    let rows = {
+fn of(page: Page, model: &Shared<Model>, state: &Shared<StateModel>) -> AnyView {
+    let published = model.entry.map_or_else(nothing, |entry| published(page, entry, state));
+    let rows: Vec<AnyView> = (0..state.parts().len()).map(|part| row(page, model, state, part)).collect();
+    let head: Vec<AnyView> = HEAD.map(|name| view! { <span>{name}</span> }.into_any()).into();
+    let doubts = {
         let (model, state) = (model.clone(), state.clone());
-        (0..state.parts().len()).map(move |part| row(page, &model, &state, part)).collect_view()
-    };
-    let warnings = move || {
-        let size = state.size(&model.id, Some(page.context.get()), 1, &page.settings.get()).ok()?;
-        let doubts = size.warnings;
-        (!doubts.is_empty()).then(|| {
-            let doubts = doubts.into_iter().map(|doubt| view! { <li>{doubt.to_string()}</li> }).collect_view();
-            view! { <ul class="doubts" aria-label="Assumptions">{doubts}</ul> }
-        })
+        move || doubts(page, &model, &state)
     };
     view! {
         <section class="breakdown">
-            <h2>{name} ", component by component"</h2>
-            <p class="quiet">{facts}</p>
-            {warnings}
+            <h2>{format!("{}, component by component", model.name)}</h2>
+            <p class="quiet">{facts(model)}</p>
+            {part(doubts)}
             <div class="components">
-                <p class="head" aria-hidden="true">
-                    <span>"keeps"</span>
-                    <span>"layers"</span>
-                    <span>"format"</span>
-                    <span>"grows"</span>
-                    <span>"bytes"</span>
-                    <span>"one more token"</span>
-                </p>
+                <p class="head" aria-hidden="true">{head}</p>
                 {rows}
             </div>
             {published}
         </section>
     }
+    .into_any()
+}
+
+/// Assumptions and doubts that belong to the figures below.
+fn doubts(page: Page, model: &Model, state: &StateModel) -> AnyView {
+    let size = state.size(&model.id, Some(page.context()), 1, &page.chosen().settings);
+    let doubts: Vec<AnyView> = size
+        .map(|size| size.warnings)
+        .unwrap_or_default()
+        .iter()
+        .map(|doubt| view! { <li>{doubt.to_string()}</li> }.into_any())
+        .collect();
+    if doubts.is_empty() {
+        return nothing();
+    }
+    view! { <ul class="doubts" aria-label="Assumptions">{doubts}</ul> }.into_any()
 }
 
 /// Forms, layers, sizes and where the config comes from, in one line.
@@ -87,58 +84,52 @@ fn facts(model: &Model) -> String {
     words.join(" · ")
 }
 
-fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usize) -> impl IntoView + use<> {
+fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usize) -> AnyView {
     let component = state.parts()[part].component.clone();
     let layers = state.parts()[part].layers;
-    let total_layers = model.architecture.layer_count();
     let places = ranges(&layers_of(model, state, part));
-    let figures = {
-        let (id, state) = (model.id.clone(), state.clone());
-        Memo::new(move |_| {
-            let size = state.size(&id, Some(page.context.get()), page.batch.get(), &page.settings.get()).ok()?;
-            Some(Shown::of(size.components.get(part)?))
-        })
+    let cell = |label: &'static str, words: String| {
+        view! { <span><span class="label">{label}</span>{words}</span> }.into_any()
     };
-    let bytes = move || {
-        let shown = figures.get().and_then(|shown| shown.bytes)?;
-        Some(shown.display(page.view(|view| view.units)))
+    let kept = {
+        let component = component.clone();
+        move || component.bytes(page.context()).ok()?.times(layers).ok()?.times(page.batch()).ok()
     };
-    let exact = move || figures.get().and_then(|shown| shown.bytes).map(|bytes| bytes.get().to_string());
-    let slope = move || figures.get().map(|shown| shown.slope);
-    let now = move || {
-        let (context, batch) = (page.context.get(), page.batch.get());
-        Some((context, batch, figures.get()?.bytes?))
+    let (shown, exact) = (kept.clone(), kept);
+    let shown =
+        move || shown().map_or("unknown".to_owned(), |bytes| bytes.display(page.view(|view| view.units)));
+    let slope = {
+        let growth = component.growth;
+        move || match growth.slope(Some(page.context())).and_then(|slope| slope.times(layers)) {
+            Ok(slope) if slope.numerator() == 0 => "nothing".to_owned(),
+            Ok(slope) => slope.to_string(),
+            Err(error) => error.to_string(),
+        }
     };
-    let (kind, format, growth) = (component.kind, component.format, growth_words(&component.growth));
-    let colour = ink(Ink::Component(colour_kind(kind)));
+    let kind = component.kind;
     view! {
         <details class="component" data-component=kind.name()>
             <summary>
-                <span class="keeps"><span class="swatch block" style:background=colour></span>{kind.label()}</span>
-                <span><span class="label">"layers "</span>{layers} " of " {total_layers}</span>
-                <span><span class="label">"format "</span>{format}</span>
-                <span>{growth}</span>
-                <span class="number" data-figure="component_bytes" data-value=exact>{bytes}</span>
-                <span class="number">{slope}</span>
+                <span class="keeps">
+                    <span class="swatch block" style:background=ink(Ink::Component(colour_kind(kind)))></span>
+                    {kind.label()}
+                </span>
+                {cell("layers ", format!("{layers} of {}", model.architecture.layer_count()))}
+                {cell("format ", component.format.to_string())}
+                {cell("", growth_words(&component.growth))}
+                <span
+                    class="number"
+                    data-figure="component_bytes"
+                    data-value=mark(move || exact().map(|bytes: Bytes| bytes.get().to_string()))
+                >
+                    {words(shown)}
+                </span>
+                <span class="number">{words(slope)}</span>
             </summary>
-            <DerivationView component=component layers=layers places=places now=Signal::derive(now)/>
+            {derivation(page, component, layers, &places)}
         </details>
     }
-}
-
-/// What of a component changes with the context.
-#[derive(Clone, Debug, PartialEq)]
-struct Shown {
-    bytes: Option<Bytes>,
-    slope: String,
-}
-
-impl Shown {
-    fn of(size: &ComponentSize) -> Self {
-        let slope = size.slope_bytes_per_token;
-        let slope = if slope.numerator() == 0 { "nothing".to_owned() } else { slope.to_string() };
-        Self { bytes: size.bytes, slope }
-    }
+    .into_any()
 }
 
 fn growth_words(growth: &Growth) -> String {
@@ -157,12 +148,11 @@ fn layers_of(model: &Model, state: &StateModel, part: usize) -> Vec<usize> {
     let same = |component: &kvscope_sizing::StateComponent| {
         (component.kind, component.growth, component.format) == (wanted.kind, wanted.growth, wanted.format)
     };
-    let classes = model.architecture.classes().iter().enumerate();
-    let layers: BTreeSet<usize> = classes
-        .filter(|(class, _)| state.class_components(*class).iter().any(same))
-        .flat_map(|(_, class)| class.layers.iter().copied())
-        .collect();
-    layers.into_iter().collect()
+    let keeps = |layer: &usize| {
+        let class = model.architecture.class_of(*layer);
+        class.is_some_and(|class| state.class_components(class).iter().any(same))
+    };
+    (0..model.architecture.layer_count()).filter(keeps).collect()
 }
 
 /// `0–2, 7, 11` of rising numbers; where they come at one distance, `3, 7, … 59`.
@@ -181,8 +171,10 @@ fn ranges(layers: &[usize]) -> String {
             _ => runs.push((layer, layer)),
         }
     }
-    let words: Vec<String> =
-        runs.iter().map(|(from, to)| if from == to { from.to_string() } else { format!("{from}–{to}") }).collect();
+    let words: Vec<String> = runs
+        .iter()
+        .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}–{to}") })
+        .collect();
     words.join(", ")
 }
 

@@ -2,67 +2,72 @@ use kvscope_protocol::MOST_REQUESTS;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
 use leptos::prelude::*;
 
+use crate::erased::words;
 use crate::state::{Page, Step};
 use crate::ui::{ContextControl, Fold, FormatSelect, ModelPicker, OwnConfig, TextBox};
 
-/// Which versions, at which context, asked for how.
-#[component]
-pub(super) fn Controls() -> impl IntoView {
-    let page = expect_context::<Page>();
-    let models = Signal::derive(move || match page.chosen.get().len() {
+/// Which versions, asked for how, at which context.
+pub(super) fn controls(page: Page) -> AnyView {
+    let models = move || match page.chosen().list.len() {
         1 => "1 chosen".to_owned(),
         count => format!("{count} chosen"),
-    });
-    let request = Signal::derive(move || {
-        let format = page.view(|view| view.kv_format).map_or("own formats", KvFormat::name);
-        format!("batch {}, {format}", group_digits(page.batch.get()))
-    });
-    let take_batch = move |text: &str| {
-        let count = parse_count(text).map_err(|why| format!("batch: {why}"))?;
-        if !(1..=MOST_REQUESTS).contains(&count) {
-            return Err(format!("batch: {count} is outside 1 to {}", group_digits(MOST_REQUESTS)));
-        }
-        page.change(Step::Push, |view| view.batch = count);
-        Ok(())
     };
-    let kv_formats: Vec<_> = KvFormat::all().collect();
-    let index_formats: Vec<_> = IndexFormat::all().collect();
-    let state_formats =
-        [StateFormat::F32, StateFormat::Bf16, StateFormat::F16].map(|format| (format.name(), format)).to_vec();
+    let asked = move || {
+        let format = page.view(|view| view.kv_format).map_or("own formats", KvFormat::name);
+        format!("batch {}, {format}", group_digits(page.batch()))
+    };
+    let picker = view! { <ModelPicker/> <OwnConfig/> }.into_any();
     view! {
         <aside class="controls" aria-label="Versions and request">
+            <Fold title="Models" summary=words(models) content=picker/>
+            <Fold title="Request" summary=words(asked) content=request(page)/>
             <ContextControl/>
-            <Fold title="Models" summary=models>
-                <ModelPicker/>
-                <OwnConfig/>
-            </Fold>
-            <Fold title="Request" summary=request>
-                <TextBox
-                    label="batch"
-                    name="Batch in requests"
-                    value=Signal::derive(move || group_digits(page.batch.get()))
-                    exact=page.batch
-                    take=take_batch
-                />
-                <FormatSelect
-                    label="K/V format"
-                    options=kv_formats
-                    chosen=Signal::derive(move || page.view(|view| view.kv_format))
-                    choose=move |format| page.change(Step::Push, |view| view.kv_format = format)
-                />
-                <FormatSelect
-                    label="index keys"
-                    options=index_formats
-                    chosen=Signal::derive(move || page.view(|view| view.index_format))
-                    choose=move |format| page.change(Step::Push, |view| view.index_format = format)
-                />
-                <FormatSelect
-                    label="recurrent state"
-                    options=state_formats
-                    chosen=Signal::derive(move || page.view(|view| view.state_format))
-                    choose=move |format| page.change(Step::Push, |view| view.state_format = format)
-                />
-            </Fold>
         </aside>
     }
+    .into_any()
+}
+
+fn request(page: Page) -> AnyView {
+    let kv_formats: Vec<_> = KvFormat::all().map(|(name, _)| name).collect();
+    let index_formats: Vec<_> = IndexFormat::all().map(|(name, _)| name).collect();
+    let state_formats: Vec<_> =
+        [StateFormat::F32, StateFormat::Bf16, StateFormat::F16].map(StateFormat::name).to_vec();
+    view! {
+        <TextBox
+            label="batch"
+            name="Batch in requests"
+            unit=""
+            value=|page| group_digits(page.batch())
+            exact=words(move || page.batch().to_string())
+            take=take_batch
+        />
+        <FormatSelect
+            label="K/V format"
+            names=kv_formats
+            chosen=|page| page.view(|view| view.kv_format.map(KvFormat::name))
+            choose=|page, name| page.change(Step::Push, |view| view.kv_format = name.and_then(|name| name.parse().ok()))
+        />
+        <FormatSelect
+            label="index keys"
+            names=index_formats
+            chosen=|page| page.view(|view| view.index_format.map(IndexFormat::name))
+            choose=|page, name| page.change(Step::Push, |view| view.index_format = name.and_then(|name| name.parse().ok()))
+        />
+        <FormatSelect
+            label="recurrent state"
+            names=state_formats
+            chosen=|page| page.view(|view| view.state_format.map(StateFormat::name))
+            choose=|page, name| page.change(Step::Push, |view| view.state_format = name.and_then(|name| name.parse().ok()))
+        />
+    }
+    .into_any()
+}
+
+fn take_batch(page: Page, text: &str) -> Result<(), String> {
+    let count = parse_count(text).map_err(|why| format!("batch: {why}"))?;
+    if !(1..=MOST_REQUESTS).contains(&count) {
+        return Err(format!("batch: {count} is outside 1 to {}", group_digits(MOST_REQUESTS)));
+    }
+    page.change(Step::Push, |view| view.batch = count);
+    Ok(())
 }

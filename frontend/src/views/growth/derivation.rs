@@ -1,40 +1,36 @@
-use kvscope_sizing::{Bytes, Growth, StateComponent, Tokens, group_digits};
+use kvscope_sizing::{Growth, Input, StateComponent, Tokens, group_digits};
 use leptos::prelude::*;
 
+use crate::erased::words;
+use crate::state::Page;
+
 /// How a component's bytes come about: the formula of one entry, its inputs with the config fields, and the product.
-#[component]
-pub(super) fn DerivationView(
-    component: StateComponent,
-    /// Layers that keep it.
-    layers: u64,
-    /// Which layers these are.
-    places: String,
-    /// Context, batch and bytes of the moment.
-    now: Signal<Option<(Tokens, u64, Bytes)>>,
-) -> impl IntoView {
+pub(super) fn derivation(page: Page, component: StateComponent, layers: u64, places: &str) -> AnyView {
     let what = match component.growth {
         Growth::Constant { .. } => "a layer",
         _ => "an entry",
     };
-    let derivation = component.derivation.clone();
+    let derivation = &component.derivation;
     let worked = format!("= {} = {} B {what}", derivation.worked(), group_digits(derivation.result.get()));
-    let inputs = derivation
-        .inputs
-        .iter()
-        .map(|input| {
-            view! {
-                <tr>
-                    <th scope="row"><code>{input.symbol}</code></th>
-                    <td>{group_digits(input.value)}</td>
-                    <td>{input.source.to_string()}</td>
-                </tr>
-            }
-        })
-        .collect_view();
-    let product = move || now.get().map(|(context, batch, bytes)| product(&component, layers, context, batch, bytes));
+    let input = |input: &Input| {
+        view! {
+            <tr>
+                <th scope="row"><code>{input.symbol}</code></th>
+                <td>{group_digits(input.value)}</td>
+                <td>{input.source.to_string()}</td>
+            </tr>
+        }
+        .into_any()
+    };
+    let inputs: Vec<AnyView> = derivation.inputs.iter().map(input).collect();
+    let formula = derivation.formula.clone();
+    let product = move || {
+        let (context, batch) = (page.context(), page.batch());
+        product(&component, layers, context, batch).unwrap_or_else(|error| error.to_string())
+    };
     view! {
         <div class="derivation">
-            <p><code>{derivation.formula}</code></p>
+            <p><code>{formula}</code></p>
             <p><code>{worked}</code></p>
             <table>
                 <thead>
@@ -42,13 +38,21 @@ pub(super) fn DerivationView(
                 </thead>
                 <tbody>{inputs}</tbody>
             </table>
-            <p>"Layers " {places} ". " <code>{product}</code></p>
+            <p>{format!("Layers {places}.")}</p>
+            <p><code>{words(product)}</code></p>
         </div>
     }
+    .into_any()
 }
 
 /// `61 layers × 100,000 entries × 1,152 B = 7,027,200,000 B`
-fn product(component: &StateComponent, layers: u64, context: Tokens, batch: u64, bytes: Bytes) -> String {
+fn product(
+    component: &StateComponent,
+    layers: u64,
+    context: Tokens,
+    batch: u64,
+) -> kvscope_sizing::Result<String> {
+    let bytes = component.bytes(context)?.times(layers)?.times(batch)?;
     let mut factors = vec![format!("{layers} {}", if layers == 1 { "layer" } else { "layers" })];
     if !matches!(component.growth, Growth::Constant { .. }) {
         let entries = component.growth.entries(context);
@@ -58,7 +62,7 @@ fn product(component: &StateComponent, layers: u64, context: Tokens, batch: u64,
     if batch > 1 {
         factors.push(format!("{} requests", group_digits(batch)));
     }
-    format!("{} = {bytes}", factors.join(" × "))
+    Ok(format!("{} = {bytes}", factors.join(" × ")))
 }
 
 #[cfg(test)]
@@ -72,9 +76,8 @@ mod tests {
         let entry = find_entry("deepseek-v3.2").unwrap();
         let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
         let (part, n) = (&state.parts()[0], Tokens::new(100_000));
-        let bytes = part.component.bytes(n).unwrap().times(part.layers).unwrap();
         assert_eq!(
-            product(&part.component, part.layers, n, 1, bytes),
+            product(&part.component, part.layers, n, 1).unwrap(),
             "61 layers × 100,000 entries × 1,152 B = 7,027,200,000 B"
         );
     }

@@ -1,53 +1,56 @@
+use kvscope_charts::Layers;
 use kvscope_charts::figures::{Layer, LayerPart, LayerStrip, LayersInput, PartGrowth};
 use kvscope_charts::palette::ComponentKind;
 use kvscope_charts::scene::Point;
-use kvscope_charts::Layers;
 use kvscope_sizing::{Bytes, StateModel, Tokens};
 use leptos::ev;
 use leptos::prelude::*;
 
-use crate::canvas::Figure;
-use crate::state::{Chosen, Page, Shared, Step};
+use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
+use crate::erased::{mark, on, words};
+use crate::state::{Chosen, Page, Shared};
 use crate::ui::context_steps;
 
 /// A strip a version, a bar a layer, moved by the cursor of the growth figure.
-#[component]
-pub(super) fn LayerStrips() -> impl IntoView {
-    let page = expect_context::<Page>();
+pub(super) fn layer_strips(page: Page) -> AnyView {
     let width = RwSignal::new(0.0);
-    let reach = Memo::new(move |_| reach(&page.chosen.get(), page.batch.get()));
-    let layers = Memo::new(move |_| {
-        let (chosen, context, batch) = (page.chosen.get(), page.cursor(), page.batch.get());
-        let strips: Vec<LayerStrip> =
-            chosen.iter().filter_map(|chosen| strip(chosen, context, batch)).collect();
-        let input = LayersInput {
-            strips: &strips,
-            context,
-            reach: reach.get(),
-            units: page.view(|view| view.units),
-            width: width.get(),
-        };
-        Layers::layout(&input).ok().map(Shared::new)
-    });
-    let base = Memo::new(move |_| layers.get().map(|layers| Shared::new(layers.scene().clone())));
-    let sentence = move || layers.get().map(|layers| layers.scene().description.clone());
+    let base: DrawnMemo = Memo::new(move |_| layers(page, width.get()));
+    let sentence = move || base.get().map(|drawn| drawn.scene.description.clone());
     let select = move |event: ev::MouseEvent| {
         let point = Point::new(f64::from(event.offset_x()), f64::from(event.offset_y()));
-        let Some(hit) = layers.get_untracked().and_then(|layers| layers.hit(point)) else { return };
-        let chosen = page.chosen.get_untracked();
-        let mut drawn = chosen.iter().filter(|chosen| chosen.state.is_ok());
-        if let Some(of_strip) = drawn.nth(hit.strip) {
-            page.change(Step::Push, |view| view.selected = Some(of_strip.id.clone()));
+        let Some(drawn) = base.get_untracked() else { return };
+        let Layout::Layers(layers) = &drawn.layout else { return };
+        let Some(hit) = layers.hit(point) else { return };
+        let chosen = untrack(|| page.chosen());
+        if let Some((of_strip, _)) = chosen.sized().nth(hit.strip) {
+            page.select(&of_strip.id);
         }
     };
     view! {
         <section class="layers">
-            <h2>"What each layer keeps at " {move || page.cursor().to_string()} " tokens"</h2>
-            <div class="figure" role="img" aria-label=sentence on:click=select>
-                <Figure name="layers" width=width base=base overlay=Signal::derive(|| None)/>
+            <h2>{words(move || format!("What each layer keeps at {} tokens", page.cursor()))}</h2>
+            <div class="figure" role="img" aria-label=mark(sentence) on:click=on(select)>
+                <Figure name="layers" width=width base=base/>
             </div>
         </section>
     }
+    .into_any()
+}
+
+fn layers(page: Page, width: f64) -> Option<Shared<Drawn>> {
+    let (chosen, context, batch) = (page.chosen(), page.cursor(), page.batch());
+    let strips = |context: Tokens| -> Vec<LayerStrip> {
+        chosen.list.iter().filter_map(|chosen| strip(chosen, context, batch)).collect()
+    };
+    let input = LayersInput {
+        strips: &strips(context),
+        context,
+        reach: reach(&strips(context_steps::FIRST), &strips(context_steps::LAST)),
+        units: page.view(|view| view.units),
+        width,
+    };
+    let layers = Layers::layout(&input).ok()?;
+    Some(Shared::new(Drawn { scene: layers.scene().clone(), layout: Layout::Layers(layers) }))
 }
 
 /// One version's layers at a context; none where it cannot be sized.
@@ -56,8 +59,9 @@ fn strip(chosen: &Chosen, context: Tokens, batch: u64) -> Option<LayerStrip> {
     let classes: Vec<Layer> = (0..model.architecture.classes().len())
         .map(|class| Layer { parts: parts(state, class, context, batch) })
         .collect();
-    let layers = (0..model.architecture.layer_count())
-        .map(|layer| model.architecture.class_of(layer).map_or_else(Layer::default, |class| classes[class].clone()));
+    let layers = (0..model.architecture.layer_count()).map(|layer| {
+        model.architecture.class_of(layer).map_or_else(Layer::default, |class| classes[class].clone())
+    });
     Some(LayerStrip {
         id: chosen.id.clone(),
         name: chosen.name.clone(),
@@ -84,14 +88,11 @@ pub(super) fn colour_kind(kind: kvscope_sizing::ComponentKind) -> ComponentKind 
 }
 
 /// Least and most bytes that a layer keeps from one end of the slider to the other, so that bars grow with it.
-fn reach(chosen: &[Chosen], batch: u64) -> Option<(Bytes, Bytes)> {
-    let at = |context: Tokens| {
-        chosen.iter().filter_map(move |chosen| strip(chosen, context, batch)).flat_map(|strip| strip.layers)
-    };
-    let kept = |layer: Layer| Some(layer.bytes()).filter(|bytes| *bytes > Bytes::ZERO);
-    let least = at(context_steps::FIRST).filter_map(kept).min()?;
-    let most = at(context_steps::LAST).filter_map(kept).max()?;
-    Some((least, most))
+fn reach(at_first: &[LayerStrip], at_last: &[LayerStrip]) -> Option<(Bytes, Bytes)> {
+    fn kept(strips: &[LayerStrip]) -> impl Iterator<Item = Bytes> {
+        strips.iter().flat_map(|strip| &strip.layers).map(Layer::bytes).filter(|bytes| *bytes > Bytes::ZERO)
+    }
+    Some((kept(at_first).min()?, kept(at_last).max()?))
 }
 
 #[cfg(test)]

@@ -4,55 +4,55 @@ mod breakdown;
 mod chart;
 mod comparison;
 mod controls;
+mod curves;
 mod derivation;
+mod keys;
 mod layers;
 mod published;
+mod tooltip;
 
 use kvscope_charts::headline::{HeadlineInput, headline};
 use leptos::prelude::*;
 
+use crate::erased::{effect, words};
 use crate::state::Page;
-use breakdown::Breakdown;
-use chart::GrowthChart;
-use comparison::Comparison;
-use controls::Controls;
-use layers::LayerStrips;
 
 /// The room that answers "how much, and what makes it grow?".
 #[component]
 pub(crate) fn GrowthRoom() -> impl IntoView {
     let page = expect_context::<Page>();
-    let finding = Memo::new(move |_| {
-        let (chosen, context, batch) = (page.chosen.get(), page.context.get(), page.batch.get());
-        let values: Vec<_> = chosen
-            .iter()
-            .filter_map(|chosen| {
-                Some((chosen.name.as_str(), chosen.state.as_ref().ok()?.resident(context, batch).ok()?))
-            })
-            .collect();
-        headline(&HeadlineInput { context, batch, units: page.view(|view| view.units), values: &values })
-    });
-    Effect::new(move |_| document().set_title(&format!("{} · kvscope", finding.get())));
+    effect(move || document().set_title(&format!("{} · kvscope", finding(page))));
     view! {
         <div class="growth room">
             <div class="finding">
-                <h1>{move || finding.get()}</h1>
-                <p class="quiet">{move || what_is_drawn(page)}</p>
+                <h1>{words(move || finding(page))}</h1>
+                <p class="quiet">{words(move || what_is_drawn(page))}</p>
             </div>
-            <Controls/>
+            {controls::controls(page)}
             <main id="content">
-                <GrowthChart/>
-                <LayerStrips/>
-                <Comparison/>
-                <Breakdown/>
+                {chart::growth_chart(page)}
+                {layers::layer_strips(page)}
+                {comparison::comparison(page)}
+                {breakdown::breakdown(page)}
             </main>
         </div>
     }
+    .into_any()
+}
+
+/// The headline: made from the figures at the context that is set.
+fn finding(page: Page) -> String {
+    let (chosen, context, batch) = (page.chosen(), page.context(), page.batch());
+    let sized = chosen.sized();
+    let values: Vec<_> = sized
+        .filter_map(|(chosen, state)| Some((chosen.name.as_str(), state.resident(context, batch).ok()?)))
+        .collect();
+    headline(&HeadlineInput { context, batch, units: page.view(|view| view.units), values: &values })
 }
 
 /// The quiet line: which bytes, in which formats, by which accounting.
 fn what_is_drawn(page: Page) -> String {
-    let requests = match page.batch.get() {
+    let requests = match page.batch() {
         1 => "one request".to_owned(),
         count => format!("{} requests", kvscope_sizing::group_digits(count)),
     };
@@ -65,5 +65,8 @@ fn what_is_drawn(page: Page) -> String {
     if formats.is_empty() {
         formats.push("each model in its own formats".to_owned());
     }
-    format!("Resident state of {requests} · {} · logical bytes · computed from config.json", formats.join(", "))
+    format!(
+        "Resident state of {requests} · {} · logical bytes · computed from config.json",
+        formats.join(", ")
+    )
 }

@@ -1,42 +1,42 @@
 //! What others printed for the same quantity, beside what the config gives.
 
-use kvscope_sizing::{Bytes, CatalogueEntry, ComponentKind, StateModel, Tokens, UnitSystem, parse_count};
+use kvscope_sizing::{
+    Bytes, CatalogueEntry, ComponentKind, PublishedFigure, StateModel, Tokens, UnitSystem, parse_count,
+};
 use leptos::prelude::*;
 
+use crate::erased::words;
 use crate::state::{Page, Shared};
 
-/// One line under a version's name: that a published figure exists and is explained below.
-#[component]
-pub(super) fn PublishedNote(entry: &'static CatalogueEntry) -> impl IntoView {
-    entry
-        .published
-        .iter()
-        .map(|published| view! { <span class="note">"published elsewhere: " {published.figure.as_str()}</span> })
-        .collect_view()
+/// Under a version's name: that a published figure exists and is explained below.
+pub(super) fn published_note(entry: &'static CatalogueEntry) -> AnyView {
+    let notes = entry.published.iter().map(|published| {
+        view! { <span class="note">"published elsewhere: " {published.figure.as_str()}</span> }.into_any()
+    });
+    notes.collect::<Vec<_>>().into_any()
 }
 
 /// Published and computed, side by side, and why they differ.
-#[component]
-pub(super) fn Published(entry: &'static CatalogueEntry, state: Shared<StateModel>) -> impl IntoView {
-    let page = expect_context::<Page>();
-    let block = move |published: &'static kvscope_sizing::PublishedFigure| {
+pub(super) fn published(page: Page, entry: &'static CatalogueEntry, state: &Shared<StateModel>) -> AnyView {
+    let block = |published: &'static PublishedFigure| {
         let state = state.clone();
         let computed = move || {
-            let context = context_in(&published.figure).unwrap_or_else(|| page.context.get());
+            let context = context_in(&published.figure).unwrap_or_else(|| page.context());
             computed(&state, context, page.view(|view| view.units))
         };
         view! {
             <dl class="published">
                 <dt>"published"</dt>
-                <dd>{published.figure.as_str()} <span class="note">{published.source.as_str()}</span></dd>
+                <dd>{published.figure.as_str()} " " <span class="note">{published.source.as_str()}</span></dd>
                 <dt>"computed"</dt>
-                <dd>{computed}</dd>
+                <dd>{words(computed)}</dd>
                 <dt>"why"</dt>
                 <dd>{published.remark.as_str()}</dd>
             </dl>
         }
+        .into_any()
     };
-    entry.published.iter().map(block).collect_view()
+    entry.published.iter().map(block).collect::<Vec<_>>().into_any()
 }
 
 /// `3.07 GB full K/V + 189 MB recurrent state … at 100,000 tokens`, under the settings of the page.
@@ -46,7 +46,8 @@ fn computed(state: &StateModel, context: Tokens, units: UnitSystem) -> String {
         Err(error) => return error.to_string(),
     };
     let kept = ComponentKind::ALL.into_iter().zip(kinds).filter(|(_, bytes)| *bytes > Bytes::ZERO);
-    let words: Vec<String> = kept.map(|(kind, bytes)| format!("{} {}", bytes.display(units), kind.label())).collect();
+    let words: Vec<String> =
+        kept.map(|(kind, bytes)| format!("{} {}", bytes.display(units), kind.label())).collect();
     format!("{} at {context} tokens", words.join(" + "))
 }
 

@@ -1,6 +1,6 @@
 use kvscope_charts::figures::{
-    GrowthInput, GrowthScale, LatencyInput, LatencySeries, MeasuredBytes, MeasuredSeconds, Provenance, ResidualPoint,
-    ResidualSeries, ResidualsInput, Series,
+    GrowthInput, GrowthScale, LatencyInput, LatencySeries, MeasuredBytes, MeasuredSeconds, Provenance,
+    ResidualPoint, ResidualSeries, ResidualsInput, Series,
 };
 use kvscope_charts::{Growth, Latency, Residuals, Scene, Size};
 use kvscope_protocol::run::{Case, Run};
@@ -8,68 +8,61 @@ use kvscope_sizing::UnitSystem;
 use leptos::prelude::*;
 
 use super::series::{contexts, domain, series};
-use crate::canvas::Figure;
+use crate::canvas::{Drawn, DrawnMemo, Figure};
+use crate::erased::mark;
 use crate::state::{Page, Shared};
 
 /// A scene and the left and right edge of its plot.
-type Drawn = (Scene, (f64, f64));
+type Framed = (Scene, (f64, f64));
 
 /// Time over context with its residuals below, then memory: measured rings over predicted lines.
-#[component]
-pub(super) fn RunFigures(run: Shared<Run>) -> impl IntoView {
-    let page = expect_context::<Page>();
-    let (time_width, ratio_width, memory_width) = (RwSignal::new(0.0), RwSignal::new(0.0), RwSignal::new(0.0));
-    let time = {
-        let run = run.clone();
-        Memo::new(move |_| latency(&run, time_width.get()).map(Shared::new))
+pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
+    let (wide, other, third) = (RwSignal::new(0.0), RwSignal::new(0.0), RwSignal::new(0.0));
+    let drawn =
+        |run: &Shared<Run>, draw: fn(Page, &Run, f64) -> Option<Scene>, width: RwSignal<f64>| -> DrawnMemo {
+            let run = run.clone();
+            Memo::new(move |_| draw(page, &run, width.get()).map(Drawn::plain))
+        };
+    let time = drawn(run, |_, run, width| Some(latency(run, width)?.0), wide);
+    let ratio = drawn(run, |_, run, width| residuals(run, width, latency(run, width)?.1), other);
+    let memory = drawn(run, |page, run, width| memory(run, width, page.view(|view| view.units)), third);
+    let said = if run.cases.iter().any(|case| resident(case).is_some()) {
+        "Line: predicted bytes of the layers that were held. Ring: what the system shows as resident."
+    } else {
+        "Line: predicted bytes of the layers that were held. This system does not say what is resident."
     };
-    let ratio = {
-        let run = run.clone();
-        Memo::new(move |_| {
-            let edges = time.get()?.1;
-            residuals(&run, ratio_width.get(), edges).map(Shared::new)
-        })
-    };
-    let has_resident = run.cases.iter().any(|case| resident(case).is_some());
-    let memory = Memo::new(move |_| {
-        memory(&run, memory_width.get(), page.view(|view| view.units)).map(Shared::new)
-    });
-    let scene = |drawn: Option<Shared<Drawn>>| drawn.map(|drawn| Shared::new(drawn.0.clone()));
-    let (time_base, memory_base) = (Memo::new(move |_| scene(time.get())), Memo::new(move |_| scene(memory.get())));
-    let nothing = Signal::derive(|| None);
     view! {
         <section class="measured">
             <h2>"Time of a decode step"</h2>
             <p class="quiet">"Line: predicted before measuring. Ring: median measured, bar from the 5th to the 95th percentile."</p>
-            <div class="figure" role="img" aria-label=move || time_base.get().map(|scene| scene.description.clone())>
-                <Figure name="latency" width=time_width base=time_base overlay=nothing/>
-            </div>
+            {figure("latency", wide, time)}
             <h2>"Measured ÷ predicted"</h2>
-            <div class="figure" role="img" aria-label=move || ratio.get().map(|scene| scene.description.clone())>
-                <Figure name="residuals" width=ratio_width base=ratio overlay=nothing/>
-            </div>
+            {figure("residuals", other, ratio)}
         </section>
         <section class="measured">
             <h2>"Memory of the state"</h2>
-            <p class="quiet">
-                {if has_resident {
-                    "Line: predicted bytes of the layers that were held. Ring: what the system shows as resident."
-                } else {
-                    "Line: predicted bytes of the layers that were held. This system does not say what is resident."
-                }}
-            </p>
-            <div class="figure" role="img" aria-label=move || memory_base.get().map(|scene| scene.description.clone())>
-                <Figure name="memory" width=memory_width base=memory_base overlay=nothing/>
-            </div>
+            <p class="quiet">{said}</p>
+            {figure("memory", third, memory)}
         </section>
     }
+    .into_any()
+}
+
+fn figure(name: &'static str, width: RwSignal<f64>, base: DrawnMemo) -> AnyView {
+    let sentence = move || base.get().map(|drawn| drawn.scene.description.clone());
+    view! {
+        <div class="figure" role="img" aria-label=mark(sentence)>
+            <Figure name=name width=width base=base/>
+        </div>
+    }
+    .into_any()
 }
 
 fn size_for(width: f64) -> Size {
     Size::new(width, (width * 0.42).clamp(260.0, 440.0))
 }
 
-fn latency(run: &Run, width: f64) -> Option<Drawn> {
+fn latency(run: &Run, width: f64) -> Option<Framed> {
     let contexts = contexts(run);
     let groups = series(run);
     let lines: Vec<LatencySeries> = groups
@@ -145,7 +138,7 @@ fn residuals(run: &Run, width: f64, edges: (f64, f64)) -> Option<Scene> {
     Some(Residuals::layout(&input).ok()?.scene().clone())
 }
 
-fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Drawn> {
+fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
     let contexts = contexts(run);
     let groups = series(run);
     let lines: Vec<Series> = groups
@@ -161,7 +154,9 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Drawn> {
     let rings: Vec<MeasuredBytes> = groups
         .iter()
         .flat_map(|group| group.cases.iter().map(move |case| (group.colour, case)))
-        .filter_map(|(colour, case)| Some(MeasuredBytes { colour, context: case.context, bytes: resident(case)? }))
+        .filter_map(|(colour, case)| {
+            Some(MeasuredBytes { colour, context: case.context, bytes: resident(case)? })
+        })
         .collect();
     let input = GrowthInput {
         contexts: &contexts,
@@ -175,8 +170,7 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Drawn> {
     };
     let growth = Growth::layout(&input).ok()?;
     let cursor = growth.cursor_at(*contexts.last()?);
-    let edges = (growth.plot().left, growth.plot().right);
-    Some((growth.scene().clone().with(growth.overlay(&cursor)), edges))
+    Some(growth.scene().clone().with(growth.overlay(&cursor)))
 }
 
 fn resident(case: &Case) -> Option<kvscope_sizing::Bytes> {

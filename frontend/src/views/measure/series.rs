@@ -19,7 +19,11 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
     let mut groups: Vec<Vec<&Case>> = Vec::new();
     for case in &run.cases {
         match groups.iter_mut().find(|group| are_one_line(group[0], case)) {
-            Some(group) => group.push(case),
+            Some(group) => {
+                let place =
+                    group.iter().position(|other| other.context > case.context).unwrap_or(group.len());
+                group.insert(place, case);
+            }
             None => groups.push(vec![case]),
         }
     }
@@ -34,8 +38,7 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
         .into_iter()
         .zip(entries)
         .zip(assign_colours(&families))
-        .map(|((mut cases, entry), colour)| {
-            cases.sort_by_key(|case| case.context);
+        .map(|((cases, entry), colour)| {
             let first = cases[0];
             let model = entry.map_or(first.model.as_str(), |entry| entry.name.as_str());
             let mut name = format!("{model} {}", first.form.to_uppercase());
@@ -45,7 +48,8 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
             if first.cache == Cache::Hot {
                 name.push_str(", hot");
             }
-            let id = format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache).to_lowercase();
+            let id =
+                format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache).to_lowercase();
             CaseSeries { id, name, form: &first.form, colour, cases }
         })
         .collect()
@@ -53,10 +57,10 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
 
 /// Every context of a run, rising.
 pub(super) fn contexts(run: &Run) -> Vec<Tokens> {
-    let mut contexts: Vec<Tokens> = run.cases.iter().map(|case| case.context).collect();
+    let mut contexts: Vec<u64> = run.cases.iter().map(|case| case.context.get()).collect();
     contexts.sort_unstable();
     contexts.dedup();
-    contexts
+    contexts.into_iter().map(Tokens::new).collect()
 }
 
 /// The octaves that hold every context, at least two.

@@ -2,27 +2,29 @@ use kvscope_protocol::run::{Ended, Run};
 use kvscope_sizing::prediction::Calibration;
 use leptos::prelude::*;
 
-use crate::state::Shared;
-
 /// What the run found, where and under which ceilings.
-#[component]
-pub(super) fn Summary(run: Shared<Run>) -> impl IntoView {
+pub(super) fn summary(run: &Run) -> AnyView {
     let mut sentences = run.verdicts.iter().map(|verdict| verdict.sentence.clone());
-    let finding = sentences.next().unwrap_or_else(|| "This run has no verdict: nothing in it was measured.".to_owned());
-    let rest = sentences.map(|sentence| view! { <p class="verdict">{sentence}</p> }).collect_view();
+    let finding =
+        sentences.next().unwrap_or_else(|| "This run has no verdict: nothing in it was measured.".to_owned());
+    let rest: Vec<AnyView> =
+        sentences.map(|sentence| view! { <p class="verdict">{sentence}</p> }.into_any()).collect();
     let ceilings = run.calibration.as_ref().map(ceilings);
     view! {
         <h1>{finding}</h1>
         {rest}
-        <p class="quiet">{where_it_ran(&run)}</p>
+        <p class="quiet">{where_it_ran(run)}</p>
         <p class="quiet">{ceilings.unwrap_or_else(|| "No ceilings were measured, so nothing was predicted.".to_owned())}</p>
     }
+    .into_any()
 }
 
 fn where_it_ran(run: &Run) -> String {
     let machine = &run.machine;
     let mut words: Vec<String> = vec![machine.cpu.clone().unwrap_or_else(|| "unknown processor".to_owned())];
-    words.extend(machine.cores.map(|cores| if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") }));
+    words.extend(
+        machine.cores.map(|cores| if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") }),
+    );
     words.extend(machine.instructions.clone());
     words.extend(machine.system.clone());
     words.push(run.started.clone());

@@ -1,0 +1,93 @@
+//! The growth figure's data: exact values, line by line and at the cursor.
+
+use kvscope_charts::figures::{Cursor, Provenance, Series, sample_contexts};
+use kvscope_sizing::{StateModel, Tokens};
+
+use crate::state::{Chosen, Page};
+use crate::ui::context_steps;
+
+/// Exact values of everything that could be sized.
+pub(super) struct Curves {
+    pub(super) contexts: Vec<Tokens>,
+    pub(super) lines: Vec<Series>,
+}
+
+pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves {
+    let (chosen, batch) = (page.chosen(), page.batch());
+    let kinks: Vec<Tokens> = chosen.sized().flat_map(|(_, state)| state.kinks()).collect();
+    let contexts = readable_contexts(domain, width, &kinks);
+    let line = |(chosen, state): (&Chosen, &StateModel)| Series {
+        id: chosen.id.clone(),
+        name: chosen.name.clone(),
+        colour: chosen.colour,
+        provenance: Provenance::Computed,
+        // A line ends where its figure would no longer fit in 64 bits.
+        values: contexts.iter().map_while(|n| state.resident(*n, batch).ok()).collect(),
+    };
+    let lines = chosen.sized().map(line).collect();
+    Curves { contexts, lines }
+}
+
+/// About a context a pixel, rounded to three digits where nothing asks for more: what the pointer reads and sets.
+fn readable_contexts(domain: (Tokens, Tokens), width: f64, kinks: &[Tokens]) -> Vec<Tokens> {
+    const MOST: u16 = 1200;
+    let count = (1..MOST).rev().step_by(50).find(|count| f64::from(*count) <= width * 0.8).unwrap_or(120);
+    let exact = |n: u64| n.is_power_of_two() || kinks.iter().any(|kink| kink.get() == n);
+    let (first, last) = (domain.0.get(), domain.1.get());
+    let mut contexts: Vec<u64> = sample_contexts(domain, usize::from(count), kinks)
+        .into_iter()
+        .map(Tokens::get)
+        .map(|n| if exact(n) || n == last { n } else { three_digits(n) })
+        .filter(|n| (first..=last).contains(n))
+        .collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    contexts.into_iter().map(Tokens::new).collect()
+}
+
+fn three_digits(n: u64) -> u64 {
+    let unit = 10_u64.pow(n.max(1).ilog10().saturating_sub(2));
+    (n + unit / 2) / unit * unit
+}
+
+/// 1Ki to 1Mi, further where the cursor is.
+pub(super) fn domain_around(context: Tokens) -> (Tokens, Tokens) {
+    let low = (1_u64 << context.get().max(1).ilog2()).min(context_steps::FIRST.get());
+    let high = context.get().next_power_of_two().max(context_steps::LAST.get());
+    (Tokens::new(low), Tokens::new(high))
+}
+
+/// Exact values at any context, sampled or not.
+pub(super) fn cursor(page: Page, context: Tokens, emphasis: Option<usize>) -> Cursor {
+    let (chosen, batch) = (page.chosen(), page.batch());
+    let values = chosen.sized().map(|(_, state)| state.resident(context, batch).ok()).collect();
+    Cursor { context, values, emphasis }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sampled_contexts_rise_and_are_readable() {
+        let domain = (Tokens::new(1024), Tokens::new(1 << 20));
+        for width in [0.0, 360.0, 900.0, 3000.0] {
+            let contexts = readable_contexts(domain, width, &[Tokens::new(1025)]);
+            assert!(contexts.windows(2).all(|pair| pair[0] < pair[1]));
+            assert_eq!((contexts[0], contexts[contexts.len() - 1]), domain);
+            assert!(contexts.contains(&Tokens::new(1025)) && contexts.contains(&Tokens::new(65_536)));
+        }
+        assert_eq!(three_digits(103_219), 103_000);
+        assert_eq!(three_digits(999_600), 1_000_000);
+        assert_eq!(three_digits(7), 7);
+    }
+
+    #[test]
+    fn the_axis_reaches_the_cursor() {
+        let ends = |tokens| domain_around(Tokens::new(tokens));
+        assert_eq!(ends(100_000), (Tokens::new(1 << 10), Tokens::new(1 << 20)));
+        assert_eq!(ends(100), (Tokens::new(64), Tokens::new(1 << 20)));
+        assert_eq!(ends(3_000_000), (Tokens::new(1 << 10), Tokens::new(1 << 22)));
+        assert_eq!(ends(1), (Tokens::new(1), Tokens::new(1 << 20)));
+    }
+}

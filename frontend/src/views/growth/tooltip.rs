@@ -1,0 +1,40 @@
+use kvscope_charts::Ink;
+use kvscope_charts::figures::{Hit, Reading};
+use kvscope_charts::scene::Point;
+use leptos::prelude::*;
+
+use crate::state::{Page, ink};
+
+/// Every curve at the pointer, largest first; the nearest one stressed.
+pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
+    let units = page.view(|view| view.units);
+    let chosen = page.chosen();
+    let sized: Vec<_> = chosen.sized().map(|(chosen, _)| chosen).collect();
+    let row = |reading: &Reading| {
+        let chosen = sized.get(reading.series)?;
+        let class = if hit.nearest == Some(reading.series) { "near" } else { "" };
+        let row = view! {
+            <tr class=class>
+                <td><span class="swatch" style:background=ink(Ink::Series(chosen.colour))></span></td>
+                <th scope="row">{chosen.name.clone()}</th>
+                <td>{reading.bytes.display(units)}</td>
+            </tr>
+        };
+        Some(row.into_any())
+    };
+    let rows: Vec<AnyView> = hit.readings.iter().filter_map(row).collect();
+    let across = if at.x > width * 0.45 {
+        format!("calc({}px - 100% - 14px)", at.x)
+    } else {
+        format!("{}px", at.x + 14.0)
+    };
+    view! {
+        <div class="tip" style:transform=format!("translate({across}, {}px)", (at.y - 20.0).max(0.0))>
+            <table>
+                <caption>{format!("{} tokens", hit.context)}</caption>
+                <tbody>{rows}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
