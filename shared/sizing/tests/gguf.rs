@@ -10,8 +10,8 @@ mod gguf_file;
 use converted::convert;
 use gguf_file::{GgufFile, Value};
 use kvscope_sizing::{
-    Architecture, Error, GgufRead, Settings, StateFormat, StateModel, Tokens, Unknown, catalogue, is_gguf,
-    read_gguf,
+    Architecture, Error, GgufRead, LayerClass, Settings, StateFormat, StateModel, Tokens, Unknown, catalogue,
+    is_gguf, read_gguf,
 };
 
 /// Reads as a caller does: a small prefix first, then as much as is asked for. Returns how much was needed, too.
@@ -33,10 +33,10 @@ fn architecture(file: &GgufFile) -> Architecture {
 }
 
 fn refusal(file: &GgufFile) -> String {
-    line(read(&file.bytes(), Unknown::Warn).unwrap_err())
+    line(&read(&file.bytes(), Unknown::Warn).unwrap_err())
 }
 
-fn line(error: Error) -> String {
+fn line(error: &Error) -> String {
     let line = error.to_string();
     assert!(!line.contains('\n'), "{line:?} is not one line");
     line
@@ -77,7 +77,7 @@ fn a_converted_version_has_the_state_of_its_config() {
         // Without query heads in the config, the converter's stand-in decides between GQA and MQA.
         if entry.config.to_string().contains("num_attention_heads") {
             let names = |architecture: &Architecture| -> Vec<String> {
-                architecture.layers().map(|layer| layer.name()).collect()
+                architecture.layers().map(LayerClass::name).collect()
             };
             assert_eq!(names(&from_file), names(&entry.architecture().unwrap()), "{}: mixers", entry.id);
         }
@@ -107,7 +107,7 @@ fn every_cut_asks_for_more_or_says_where_the_file_ends() {
     for cut in 0..bytes.len() {
         let open = read_gguf(&bytes[..cut], None, Unknown::Warn).unwrap();
         assert!(matches!(open, GgufRead::NeedsPrefix { bytes } if bytes > cut as u64), "at {cut}");
-        let error = line(read_gguf(&bytes[..cut], Some(cut as u64), Unknown::Warn).unwrap_err());
+        let error = line(&read_gguf(&bytes[..cut], Some(cut as u64), Unknown::Warn).unwrap_err());
         assert!(error.contains("cut short") && error.contains("byte "), "at {cut}: {error}");
     }
     assert!(is_gguf(&bytes) && !is_gguf(&bytes[1..]) && !is_gguf(b""));
@@ -120,13 +120,13 @@ fn other_versions_and_byte_orders_are_refused_with_a_sentence() {
     {
         let mut bytes = dense().bytes();
         bytes[4..8].copy_from_slice(&version.to_le_bytes());
-        let error = line(read(&bytes, Unknown::Warn).unwrap_err());
+        let error = line(&read(&bytes, Unknown::Warn).unwrap_err());
         assert!(error.contains(word) && error.contains("byte 4"), "{error}");
     }
     let mut second = dense().bytes();
     second[4..8].copy_from_slice(&2_u32.to_le_bytes());
     assert!(read(&second, Unknown::Warn).is_ok());
-    let error = line(read(b"GGML\x03\0\0\0", Unknown::Warn).unwrap_err());
+    let error = line(&read(b"GGML\x03\0\0\0", Unknown::Warn).unwrap_err());
     assert!(error.contains("byte 0") && error.contains("not a GGUF"), "{error}");
 }
 
@@ -155,7 +155,7 @@ fn lengths_that_overflow_and_nested_lists_are_refused() {
         (with_raw(7, &[2]), "neither false (0) nor true (1)"),
     ];
     for (bytes, word) in rows {
-        let error = line(read(&bytes, Unknown::Warn).unwrap_err());
+        let error = line(&read(&bytes, Unknown::Warn).unwrap_err());
         assert!(error.contains(word) && error.contains("llama.odd (byte "), "{word}: {error}");
         // A pipe has no known length: then the reader's own limit holds.
         if let Ok(GgufRead::NeedsPrefix { bytes: needed }) = read_gguf(&bytes, None, Unknown::Warn) {
@@ -164,7 +164,7 @@ fn lengths_that_overflow_and_nested_lists_are_refused() {
     }
     let mut many = dense().bytes();
     many[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
-    assert!(line(read(&many, Unknown::Warn).unwrap_err()).contains("keys"));
+    assert!(line(&read(&many, Unknown::Warn).unwrap_err()).contains("keys"));
     let mut twice = dense();
     twice.keys.push(("llama.block_count".to_owned(), Value::U32(3)));
     assert!(refusal(&twice).contains("llama.block_count"));
@@ -207,7 +207,7 @@ fn an_unknown_key_that_speaks_of_state_is_a_doubt_or_an_error() {
     let odd = dense().with("llama.attention.memory_heads", Value::U32(4));
     let warnings: Vec<String> = architecture(&odd).warnings().iter().map(ToString::to_string).collect();
     assert!(warnings.iter().any(|text| text.starts_with("llama.attention.memory_heads")), "{warnings:?}");
-    let error = line(read(&odd.bytes(), Unknown::Refuse).unwrap_err());
+    let error = line(&read(&odd.bytes(), Unknown::Refuse).unwrap_err());
     assert!(error.starts_with("llama.attention.memory_heads"), "{error}");
     let harmless = dense().with("llama.favourite_colour", Value::U32(4));
     assert!(architecture(&harmless).warnings().is_empty());

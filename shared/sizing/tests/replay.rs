@@ -15,7 +15,7 @@ use kvscope_sizing::catalogue;
 
 const MUTANTS_OF_A_SEED: usize = 60;
 
-/// SplitMix64, so that a failure is the same everywhere.
+/// The `SplitMix64` generator, so that a failure is the same everywhere.
 struct Dice(u64);
 
 impl Dice {

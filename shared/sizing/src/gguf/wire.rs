@@ -209,13 +209,11 @@ impl<'b> Cursor<'b> {
         }
         let start = self.at;
         let bytes = self.take(length, "a key")?;
-        match std::str::from_utf8(bytes) {
-            Ok(key) => Ok(key.to_owned()),
-            Err(_) => {
-                self.at = start;
-                Err(self.bad("a key that is not UTF-8".to_owned()))
-            }
+        if let Ok(key) = std::str::from_utf8(bytes) {
+            return Ok(key.to_owned());
         }
+        self.at = start;
+        Err(self.bad("a key that is not UTF-8".to_owned()))
     }
 
     fn value(&mut self, kind: Kind, key: &str) -> Parsed<Value> {

@@ -68,7 +68,9 @@ impl Value {
             }
             Self::Texts(values) => {
                 list(bytes, 8, values.len());
-                values.iter().for_each(|value| text(bytes, value));
+                for value in values {
+                    text(bytes, value);
+                }
             }
         }
     }
