@@ -149,7 +149,7 @@ fn sglang_keeps_state_in_f32() {
     assert_eq!(logical, f64::from(30 * (32 * 128 * 128 * 2 + 3 * 8192 * 2)));
 }
 
-/// llama.cpp's own line for Llama-3.1-8B: 10000 cells over four sequences in q8_0 are 680 MiB.
+/// llama.cpp's own line for Llama-3.1-8B: 10000 cells over four sequences in `q8_0` are 680 MiB.
 #[test]
 fn llama_cpp_prints_its_caches() {
     let architecture = read_config(LLAMA_8B).unwrap();
@@ -166,7 +166,7 @@ fn llama_cpp_prints_its_caches() {
     assert_eq!(found.padding[0].bytes.get(), 4 * 60 * 32 * 2 * 1024 / 32 * 34);
 }
 
-/// MiMo without flash attention: V rows of full layers are padded from 4 × 128 to 8 × 128 values.
+/// `MiMo` without flash attention: V rows of full layers are padded from 4 × 128 to 8 × 128 values.
 #[test]
 fn llama_cpp_pads_v_rows_without_flash_attention() {
     let architecture = catalogued("mimo-v2-flash");
