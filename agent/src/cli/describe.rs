@@ -8,7 +8,7 @@ use crate::output;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Catalogue id, config.json, folder, or - for standard input
+    /// Catalogue id, config.json or GGUF file, folder, or - for standard input
     #[arg(value_name = "MODEL", required_unless_present = "schema")]
     model: Option<String>,
     #[command(flatten)]

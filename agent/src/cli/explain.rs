@@ -11,7 +11,7 @@ use crate::output;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Catalogue id, config.json, folder, or - for standard input
+    /// Catalogue id, config.json or GGUF file, folder, or - for standard input
     #[arg(value_name = "MODEL")]
     model: String,
     #[command(flatten)]

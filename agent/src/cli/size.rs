@@ -11,7 +11,7 @@ use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Catalogue ids, config.json files, folders, or - for standard input
+    /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
     #[arg(required = true, value_name = "MODEL")]
     models: Vec<String>,
     #[command(flatten)]
