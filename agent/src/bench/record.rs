@@ -15,6 +15,8 @@ pub(crate) const LEAST_SAMPLES: usize = 3;
 pub(crate) const WANTED_SAMPLES: usize = 10;
 /// A coefficient of variation above this is unsteady.
 const STEADY: f64 = 0.1;
+/// A ceiling whose repeats spread wider than this share of their median is unsteady.
+const STEADY_CEILING: f64 = 0.35;
 /// What a working set must exceed to be in memory where the system does not tell its caches.
 const UNKNOWN_CACHE: u64 = 1 << 30;
 
@@ -165,10 +167,18 @@ pub(crate) fn measure(
     case.status = if samples.len() < LEAST_SAMPLES {
         format!("partial: {} so far", in_samples(samples.len()))
     } else if seconds.cv.is_some_and(|cv| cv > STEADY) {
-        "unsteady".to_owned()
+        "unsteady: the samples lie far apart".to_owned()
     } else {
-        "ok".to_owned()
+        unsteady_ceiling(calibration).unwrap_or_else(|| "ok".to_owned())
     };
+}
+
+/// A prediction from a ceiling that could not be measured steadily judges nothing.
+fn unsteady_ceiling(calibration: &Calibration) -> Option<String> {
+    let spread = &calibration.relative_spread;
+    let ceilings = [("read", spread.read), ("FLOP", spread.flops)];
+    let (name, spread) = ceilings.into_iter().find(|(_, spread)| *spread > STEADY_CEILING)?;
+    Some(format!("unsteady: the {name} ceiling varied by {:.0} % while it was measured", spread * 100.0))
 }
 
 /// Puts in what an end of the run means for a case that has `samples` samples.

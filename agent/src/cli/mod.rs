@@ -6,6 +6,7 @@ mod claims;
 mod compare;
 mod describe;
 mod explain;
+mod fit;
 mod layers;
 mod models;
 mod request;
@@ -36,6 +37,8 @@ enum Command {
     Models(models::Arguments),
     /// Bytes of state at chosen contexts
     Size(size::Arguments),
+    /// The largest context and batch whose state fits a number of bytes
+    Fit(fit::Arguments),
     /// What each layer keeps
     Layers(layers::Arguments),
     /// Two versions side by side: what moved the slope, and by how much
@@ -80,6 +83,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Models(arguments) => models::run(&arguments),
         Command::Size(arguments) => size::run(&arguments),
+        Command::Fit(arguments) => fit::run(&arguments),
         Command::Layers(arguments) => layers::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Describe(arguments) => describe::run(&arguments),

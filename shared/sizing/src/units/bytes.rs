@@ -1,5 +1,6 @@
 use std::fmt;
 use std::iter::Sum;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,28 @@ impl UnitSystem {
     }
 }
 
+/// Reads what people type: `80GB`, `79.5 GiB`, `40G` (decimal), `40Gi` (binary), or plain bytes.
+impl FromStr for Bytes {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        let number = compact.strip_suffix(['B', 'b']).unwrap_or(&compact);
+        let (number, factor) = match number.strip_suffix(['T', 't']) {
+            Some(number) => (number, 1_000_000_000_000),
+            None => match number.strip_suffix("Ti") {
+                Some(number) => (number, 1 << 40),
+                None => (number, 1),
+            },
+        };
+        let wrong = |_| {
+            let example = "write 80GB (10^9 bytes), 79GiB (2^30 bytes) or plain bytes";
+            Error::setting("memory", format!("{text:?} is no number of bytes; {example}"))
+        };
+        Self(super::parse_count(number).map_err(wrong)?).times(factor)
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} B", super::group_digits(self.0))
@@ -120,6 +143,23 @@ mod tests {
         for (count, decimal, binary) in cases {
             assert_eq!(Bytes::new(count).display(UnitSystem::Decimal), decimal, "{count}");
             assert_eq!(Bytes::new(count).display(UnitSystem::Binary), binary, "{count}");
+        }
+    }
+
+    #[test]
+    fn reads_decimal_and_binary_units() {
+        let rows = [
+            ("80GB", 80_000_000_000),
+            ("79.5 GiB", 85_362_475_008),
+            ("40G", 40_000_000_000),
+            ("1Ti", 1 << 40),
+            ("12", 12),
+        ];
+        for (text, count) in rows {
+            assert_eq!(text.parse::<Bytes>().unwrap().get(), count, "{text}");
+        }
+        for text in ["", "GB", "-1GB", "many", "1.5B", "99999999999TB"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
     }
 
