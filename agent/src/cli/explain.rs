@@ -1,13 +1,14 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use kvscope_sizing::engine::{EngineKind, EngineReport, Figure, Quantity, size_in_engine};
 use kvscope_sizing::{Bytes, Derivation, Growth, PublishedFigure, StateModel, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::model::Model;
-use crate::output;
+use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -35,6 +36,9 @@ struct Report<'m> {
     resident_bytes: Bytes,
     published: Vec<Published<'m>>,
     warnings: Vec<Warning>,
+    /// What the chosen engine reserves for the same request, and where its padding goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<EngineReport>,
 }
 
 /// One component: what a layer keeps of an entry, how many entries, how many layers.
@@ -57,11 +61,18 @@ struct Published<'m> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.logical_settings()?;
+    let settings = arguments.accounting.settings()?;
+    let engine = arguments.accounting.engine()?;
     let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
     let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
+    let reserved = if engine.kind() == EngineKind::Logical && !settings.names_an_engine() {
+        None
+    } else {
+        let sized = size_in_engine(&model.label, &model.architecture, &engine, Some(n), batch, &settings);
+        Some(sized.map_err(|error| model.failure(&error))?.report)
+    };
     let report = Report {
         model: &model.label,
         context: n,
@@ -73,6 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         resident_bytes: size.resident_bytes.unwrap_or_default(),
         published: model.entry.map_or(Vec::new(), |entry| entry.published.iter().map(published).collect()),
         warnings: size.warnings,
+        reserved,
     };
     if arguments.json {
         output::json(&report);
@@ -123,6 +135,9 @@ fn text(report: &Report<'_>) -> String {
     }
     let shown = report.resident_bytes.display(UnitSystem::Decimal);
     add(&mut text, format!("\nresident: {} ({shown})", report.resident_bytes));
+    if let Some(reserved) = &report.reserved {
+        add(&mut text, reserved_text(reserved, report.resident_bytes));
+    }
     for figure in &report.published {
         add(&mut text, format!("\npublished: {} ({})\n  {}", figure.figure, figure.source, figure.remark));
     }
@@ -136,6 +151,36 @@ fn text(report: &Report<'_>) -> String {
         add(&mut text, format!("  {source}"));
     }
     text
+}
+
+/// Reserved beside logical, then the padding by its reasons.
+fn reserved_text(reserved: &EngineReport, logical: Bytes) -> String {
+    let mut table = Figures::new(1, &["accounting", "resident", "exact", "why"]).text_last();
+    let rounded = |bytes: Bytes| bytes.display(UnitSystem::Decimal);
+    table.row([
+        "logical".to_owned(),
+        rounded(logical),
+        logical.to_string(),
+        "dense, unsharded, no blocks".to_owned(),
+    ]);
+    if let Some(Figure::Bytes(bytes)) = reserved.figure(Quantity::ResidentBytes) {
+        table.row([
+            reserved.engine.to_string(),
+            rounded(bytes),
+            bytes.to_string(),
+            "reserved on one rank".to_owned(),
+        ]);
+    }
+    for padding in &reserved.padding {
+        table.row([
+            format!("  {}", padding.what),
+            rounded(padding.bytes),
+            padding.bytes.to_string(),
+            padding.why.clone(),
+        ]);
+    }
+    let warnings = reserved.warnings.iter().map(|warning| format!("\nwarning: {warning}"));
+    format!("\n{}{}", table.render(), warnings.collect::<String>())
 }
 
 fn entry_words(step: &Step, entries: u64) -> String {
