@@ -114,3 +114,30 @@ fn load_font(font_is_here: RwSignal<bool>) {
         font_is_here.set(true);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLES: &str = include_str!("../../../assets/site/styles.css");
+
+    #[test]
+    fn the_pages_inks_are_those_of_its_figures() {
+        let inks = [
+            ("paper", Ink::Paper),
+            ("text", Ink::Text),
+            ("muted", Ink::Muted),
+            ("grid", Ink::Grid),
+            ("accent", Ink::Accent),
+        ];
+        for (name, role) in inks {
+            let rule = format!("--{name}: {};", ink(role));
+            assert!(STYLES.contains(&rule), "styles.css should say {rule}");
+        }
+    }
+
+    #[test]
+    fn the_pages_face_is_that_of_its_figures() {
+        assert!(STYLES.contains(&format!("--face: {};", font::FAMILY_STACK.replace('\'', "\""))));
+    }
+}

@@ -109,8 +109,8 @@ fn option(page: Page, entry: &'static CatalogueEntry) -> AnyView {
 
 /// Whether every word is somewhere in the entry's names.
 fn is_about(entry: &CatalogueEntry, words: &str) -> bool {
-    let names = [&entry.id, &entry.name, &entry.family, &entry.vendor].map(|name| name.to_lowercase());
-    words.to_lowercase().split_whitespace().all(|word| names.iter().any(|name| name.contains(word)))
+    let names = [&entry.id, &entry.name, &entry.family, &entry.vendor].map(|name| name.to_ascii_lowercase());
+    words.to_ascii_lowercase().split_whitespace().all(|word| names.iter().any(|name| name.contains(word)))
 }
 
 #[cfg(test)]

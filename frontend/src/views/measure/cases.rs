@@ -54,7 +54,7 @@ fn row(case: &Case) -> Vec<String> {
         .collect::<Vec<_>>()
         .join("; ");
     vec![
-        format!("{} {}", case.form.to_uppercase(), case.model),
+        format!("{} {}", case.form.to_ascii_uppercase(), case.model),
         case.context.short(),
         case.batch.to_string(),
         format!("{} of {}", case.layers_measured, case.layers_total),

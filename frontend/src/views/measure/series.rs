@@ -41,15 +41,15 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
         .map(|((cases, entry), colour)| {
             let first = cases[0];
             let model = entry.map_or(first.model.as_str(), |entry| entry.name.as_str());
-            let mut name = format!("{model} {}", first.form.to_uppercase());
+            let mut name = format!("{model} {}", first.form.to_ascii_uppercase());
             if several_batches {
                 name.push_str(&format!(", batch {}", first.batch));
             }
             if first.cache == Cache::Hot {
                 name.push_str(", hot");
             }
-            let id =
-                format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache).to_lowercase();
+            let id = format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache)
+                .to_ascii_lowercase();
             CaseSeries { id, name, form: &first.form, colour, cases }
         })
         .collect()
