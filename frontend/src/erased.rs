@@ -41,15 +41,6 @@ pub(crate) fn effect(work: impl Fn() + 'static) {
     Effect::new(move |_: Option<()>| work());
 }
 
-/// Views side by side; taken from behind a reference, so that collecting is compiled once.
-pub(crate) fn row_of(views: &mut dyn Iterator<Item = AnyView>) -> Vec<AnyView> {
-    let mut row = Vec::new();
-    while let Some(view) = views.next() {
-        row.push(view);
-    }
-    row
-}
-
 /// Nothing, where a part may be absent.
 pub(crate) fn nothing() -> AnyView {
     ().into_any()

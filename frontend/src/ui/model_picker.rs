@@ -93,7 +93,7 @@ fn search(page: Page) -> AnyView {
 }
 
 fn option(page: Page, entry: &'static CatalogueEntry) -> AnyView {
-    let is_chosen = move || page.view(|view| view.models.iter().any(|known| *known == entry.id));
+    let is_chosen = move || page.view(|view| view.models.contains(&entry.id));
     let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
     view! {
         <li>

@@ -1,5 +1,7 @@
 //! Cases grouped into lines: one a form, model, batch and cache state.
 
+use std::fmt::Write as _;
+
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_protocol::run::{Cache, Case, Run};
 use kvscope_sizing::{Tokens, find_entry};
@@ -28,10 +30,10 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
         }
     }
     let entries: Vec<_> = groups.iter().map(|group| find_entry(&group[0].model).ok()).collect();
-    let family = |(group, entry): (&Vec<&'_ Case>, &Option<&'static kvscope_sizing::CatalogueEntry>)| {
+    let family = |(group, entry): (&Vec<&'_ Case>, Option<&'static kvscope_sizing::CatalogueEntry>)| {
         entry.map_or_else(|| group[0].model.clone(), |entry| entry.family.clone())
     };
-    let families: Vec<String> = groups.iter().zip(&entries).map(family).collect();
+    let families: Vec<String> = groups.iter().zip(entries.iter().copied()).map(family).collect();
     let families: Vec<&str> = families.iter().map(String::as_str).collect();
     let several_batches = run.cases.iter().any(|case| case.batch != run.cases[0].batch);
     groups
@@ -43,7 +45,7 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
             let model = entry.map_or(first.model.as_str(), |entry| entry.name.as_str());
             let mut name = format!("{model} {}", first.form.to_ascii_uppercase());
             if several_batches {
-                name.push_str(&format!(", batch {}", first.batch));
+                let _ = write!(name, ", batch {}", first.batch);
             }
             if first.cache == Cache::Hot {
                 name.push_str(", hot");
