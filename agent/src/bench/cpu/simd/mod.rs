@@ -165,15 +165,8 @@ macro_rules! dispatch {
 pub(crate) use dispatch;
 
 /// Coefficients of 2^f for −0.5 ≤ f ≤ 0.5: ln(2)^k / k!. The first term left out is 1.2e-7 at most.
-const EXP2: [f32; 7] = [
-    1.0,
-    std::f32::consts::LN_2,
-    0.240_226_5,
-    0.055_504_11,
-    0.009_618_129,
-    0.001_333_355_8,
-    0.000_154_035_3,
-];
+const EXP2: [f32; 7] =
+    [1.0, std::f32::consts::LN_2, 0.240_226_5, 0.055_504_11, 0.009_618_129, 0.001_333_355_8, 0.000_154_035_3];
 
 /// Where value `index` of a row stands when each block of `2 × lanes` values is kept as its even, then its odd values.
 pub(crate) fn split_place(index: usize, lanes: usize) -> usize {
