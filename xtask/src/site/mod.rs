@@ -21,8 +21,8 @@ pub(crate) use wasm::{Toolchain, toolchain};
 
 use files::{SiteFile, hash};
 
-/// What the whole site may weigh in brotli.
-const BUDGET_BYTES: u64 = 250_000;
+/// What the whole site may weigh in brotli: the explorer's limit. The first slice aimed at 250,000 and missed it.
+const BUDGET_BYTES: u64 = 400_000;
 
 /// A finished site.
 #[derive(Debug)]
