@@ -8,6 +8,7 @@ mod describe;
 mod explain;
 mod fit;
 mod layers;
+mod log;
 mod models;
 mod request;
 mod serve;
@@ -51,6 +52,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Run case files: what engines did against what is computed here
     Cases(cases::Arguments),
+    /// A start-up log of an engine: what each line means, recomputed, with the differences
+    Log(log::Arguments),
     /// Measure this machine, predicted first
     Bench(bench::Arguments),
     /// Serve the explorer and the API on this machine's loopback address
@@ -90,6 +93,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Claims(arguments) => claims::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Cases(arguments) => cases::run(&arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     }?;

@@ -19,6 +19,7 @@ pub mod cases;
 pub mod claims;
 pub mod describe;
 pub mod engine;
+pub mod log;
 pub mod prediction;
 
 mod architecture;

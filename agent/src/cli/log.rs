@@ -1,0 +1,129 @@
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+
+use clap::Args;
+use kvscope_sizing::log::{DecodedLog, GivenModel, LogFigure, decode_log};
+
+use super::request::warn;
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::output::{self, Figures};
+
+/// Start-up logs have some thousand lines; a file beyond this is something else.
+const LARGEST_LOG: u64 = 256 << 20;
+/// Ranks that are named one by one in the table.
+const NAMED_RANKS: usize = 4;
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// A start-up log of vLLM, SGLang or llama.cpp, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// The model to recompute for, in place of the one that the log names
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.file == "-" && arguments.model.as_deref() == Some("-") {
+        return Err(Failure::input("model: the log is read from standard input, so the model cannot be"));
+    }
+    let label = if arguments.file == "-" { "standard input" } else { &arguments.file };
+    let text = read(&arguments.file).map_err(|why| Failure::input(format!("{label}: {why}")))?;
+    let model = arguments.model.as_deref().map(Model::load).transpose()?;
+    let given =
+        model.as_ref().map(|model| GivenModel { label: &model.label, architecture: &model.architecture });
+    let decoded = decode_log(&text, given).map_err(|error| Failure::input(format!("{label}: {error}")))?;
+    if arguments.json {
+        output::json(&decoded);
+    } else {
+        output::figures(&shown(&decoded));
+        warn(decoded.warnings.iter().map(|warning| (label, warning)));
+    }
+    if !decoded.has_differences() {
+        return Ok(());
+    }
+    let differing = decoded.figures.iter().filter(|figure| figure.difference.is_some()).count();
+    let contradictions = decoded.contradictions.iter().filter(|found| !found.explained).count();
+    Err(Failure::check(format!(
+        "{label}: {differing} of {} figures differ from what is recomputed, and {contradictions} contradictions have no known reason",
+        decoded.figures.len()
+    )))
+}
+
+/// The text, whatever its encoding: what is not UTF-8 is replaced, and the UTF-16 of a Windows redirection is read.
+fn read(file: &str) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let whole = if file == "-" {
+        io::stdin().lock().take(LARGEST_LOG + 1).read_to_end(&mut bytes)
+    } else {
+        File::open(file).and_then(|file| file.take(LARGEST_LOG + 1).read_to_end(&mut bytes))
+    };
+    whole.map_err(|error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned())?;
+    if bytes.len() as u64 > LARGEST_LOG {
+        return Err(format!("more than {} MiB; give the lines of the start alone", LARGEST_LOG >> 20));
+    }
+    let wide: Option<fn([u8; 2]) -> u16> = match bytes.get(..2) {
+        Some([0xff, 0xfe]) => Some(u16::from_le_bytes),
+        Some([0xfe, 0xff]) => Some(u16::from_be_bytes),
+        _ => None,
+    };
+    let Some(join) = wide else { return Ok(String::from_utf8_lossy(&bytes).into_owned()) };
+    let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| join([pair[0], pair[1]])).collect();
+    Ok(String::from_utf16_lossy(&units))
+}
+
+fn shown(decoded: &DecodedLog) -> String {
+    let model = match (&decoded.model.named, &decoded.model.recomputed_as) {
+        (Some(named), Some(known)) => format!(", model {named}, recomputed as {known}"),
+        (Some(named), None) => format!(", model {named}, not recomputed"),
+        (None, Some(known)) => format!(", recomputed as {known}"),
+        (None, None) => String::new(),
+    };
+    let mut text = format!("{}{model}\n", decoded.engine);
+    if !decoded.read_settings.is_empty() {
+        let settings: Vec<String> = decoded
+            .read_settings
+            .iter()
+            .map(|setting| format!("{} {}", setting.name, setting.value))
+            .collect();
+        writeln!(text, "settings in the log: {}", settings.join(", ")).expect("writing to a string");
+    }
+    let mut table = Figures::new(5, &["line", "says", "means", "recomputed", "difference"]);
+    for figure in &decoded.figures {
+        table.row([
+            place(figure),
+            figure.says.clone(),
+            figure.means.clone(),
+            figure.recomputed.map_or_else(
+                || figure.not_computed.clone().unwrap_or_else(|| "–".to_owned()),
+                |range| figure.printed.show(range),
+            ),
+            match (&figure.difference, figure.recomputed) {
+                (Some(difference), _) => difference.clone(),
+                (None, Some(_)) => "none".to_owned(),
+                (None, None) => "–".to_owned(),
+            },
+        ]);
+    }
+    writeln!(text, "\n{}", table.render()).expect("writing to a string");
+    for found in &decoded.contradictions {
+        writeln!(text, "Contradiction: {}.", found.what).expect("writing to a string");
+    }
+    let unknown = "The log does not say what the capacity is.";
+    text += decoded.capacity.as_deref().unwrap_or(unknown);
+    text.push('\n');
+    text
+}
+
+fn place(figure: &LogFigure) -> String {
+    match figure.ranks.len() {
+        0 => figure.line.to_string(),
+        count if count > NAMED_RANKS => format!("{} ({count} ranks)", figure.line),
+        _ => format!("{} ({})", figure.line, figure.ranks.join(", ")),
+    }
+}

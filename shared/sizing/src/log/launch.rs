@@ -1,0 +1,111 @@
+//! What a log says about the launch: engine, version, model, settings.
+
+use serde::Serialize;
+
+use super::line::Line;
+use crate::settings::Settings;
+use crate::warning::Warning;
+
+/// A setting that was read from the log.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct ReadSetting {
+    /// The name among the settings of the engine profiles.
+    pub name: &'static str,
+    /// Its value in those words.
+    pub value: String,
+    /// The line that it stands in.
+    pub line: usize,
+}
+
+/// The launch as far as the log shows it; what comes later in the log holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Launch {
+    pub(super) version: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) settings: Settings,
+    pub(super) read: Vec<ReadSetting>,
+    pub(super) warnings: Vec<Warning>,
+    /// Whether any line of this engine was seen, other than figures.
+    pub(super) seen: bool,
+}
+
+/// A key of an engine's arguments, the setting that it is, and how its values translate.
+pub(super) type Key = (&'static str, &'static str, fn(&str) -> Option<&str>);
+
+impl Launch {
+    /// Sets what the argument list in `line` says.
+    pub(super) fn read(&mut self, line: &Line, keys: &[Key]) {
+        self.seen = true;
+        for (key, setting, translate) in keys {
+            if let Some(value) = line.value(key).and_then(translate) {
+                self.set(setting, value, line.number);
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, name: &'static str, value: &str, line: usize) {
+        if let Err(error) = self.settings.set(name, value) {
+            let what = format!("line {line} says {value:?}, which is left out: {}", error.what());
+            self.warn(name, what);
+            return;
+        }
+        self.read.retain(|known| known.name != name);
+        self.read.push(ReadSetting { name, value: value.to_owned(), line });
+    }
+
+    pub(super) fn warn(&mut self, field: &str, what: impl Into<String>) {
+        let warning = Warning::new(field, what);
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    pub(super) fn model(&mut self, name: Option<&str>) {
+        if let Some(name) = name.map(str::trim).filter(|name| !name.is_empty() && *name != "None") {
+            self.model = Some(name.to_owned());
+        }
+    }
+}
+
+/// Values as they are, apart from those that stand for a default.
+pub(super) fn plain(value: &str) -> Option<&str> {
+    (!matches!(value, "None" | "none" | "null" | "auto" | "-1" | "")).then_some(value)
+}
+
+/// Python's and C's words for yes and no.
+pub(super) fn truth(value: &str) -> Option<&str> {
+    match value {
+        "True" | "true" | "1" | "enabled" | "on" => Some("true"),
+        "False" | "false" | "0" | "disabled" | "off" => Some("false"),
+        _ => None,
+    }
+}
+
+/// The same of a flag that turns something off.
+pub(super) fn reversed(value: &str) -> Option<&str> {
+    truth(value).map(|word| if word == "true" { "false" } else { "true" })
+}
+
+/// Formats of the cache by the names that Python engines have for them; `auto` is the model's own.
+pub(super) fn kv_format(value: &str) -> Option<&str> {
+    let name = value.strip_prefix("torch.").unwrap_or(value);
+    match name {
+        "fp8_e4m3" | "fp8_e5m2" | "fp8_inc" | "float8_e4m3fn" | "float8_e5m2" | "float8_e4m3fnuz" => {
+            Some("fp8")
+        }
+        "bfloat16" => Some("bf16"),
+        "float16" | "half" => Some("f16"),
+        "float32" | "float" => Some("f32"),
+        _ => plain(name),
+    }
+}
+
+/// The version that begins in `text`: digits and dots, with what follows a digit.
+pub(super) fn version(text: &str) -> Option<String> {
+    let text = text.trim_start().trim_start_matches('v');
+    let end = text
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_')))
+        .unwrap_or(text.len());
+    let version = text[..end].trim_end_matches(['.', '-']);
+    (version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.')).then(|| version.to_owned())
+}

@@ -1,0 +1,324 @@
+//! llama.cpp: one line for each cache of cells, one for the recurrent memory, and buffers by device.
+//!
+//! Line shapes: llama.cpp of 2023 to October 2026 (`llama-kv-cache*.cpp`, `llama-memory-recurrent.cpp`,
+//! `llama-context.cpp`) and logs in public reports.
+
+use super::figures::{Figure, Figures};
+use super::launch::{Key, plain, truth};
+use super::line::{Line, Scan};
+use super::printed::{Printed, Range, Unit};
+use super::topic::Topic;
+use super::{Contradiction, Reading};
+use crate::engine::{Engine, Query, report};
+use crate::{Architecture, Result, group_digits};
+
+const KEYS: &[Key] = &[
+    ("n_ctx", "n_ctx", plain),
+    ("n_seq_max", "n_seq_max", plain),
+    ("n_ubatch", "n_ubatch", plain),
+    ("kv_unified", "kv_unified", truth),
+    ("flash_attn", "flash_attn", truth),
+    ("n_rs_seq", "n_rs_seq", plain),
+];
+
+/// Prefixes of the lines in which a context states its parameters.
+const CONTEXT_LINES: [&str; 4] = [
+    "llama_context:",
+    "llama_new_context_with_model:",
+    "llama_init_from_model:",
+    "llama_model_load_internal:",
+];
+
+/// What a line of a cache or of the recurrent memory says.
+struct Allocation<'l> {
+    total: Printed,
+    cells: Option<u64>,
+    sequences: Option<u64>,
+    streams: Option<u64>,
+    /// Type and size of K and V, or of R and S.
+    sides: Vec<(&'l str, Printed, usize, usize)>,
+    start: usize,
+    end: usize,
+}
+
+/// Reads one line.
+pub(super) fn read(line: &Line, reading: &mut Reading) {
+    if reading.other_model {
+        return;
+    }
+    if let Some(name) = name(line) {
+        if reading.launch.model.as_deref().is_some_and(|known| known != name)
+            && !reading.figures.all.is_empty()
+        {
+            reading.other_model = true;
+            let what = format!(
+                "line {} loads a second model, {name:?}; it and what follows are left out",
+                line.number
+            );
+            reading.launch.warn("model", what);
+            return;
+        }
+        reading.launch.model(Some(&name));
+        reading.launch.seen = true;
+    }
+    if CONTEXT_LINES.iter().any(|prefix| line.has(prefix)) && reading.figures.first(Topic::Cache).is_none() {
+        reading.launch.read(line, KEYS);
+    }
+    if line.has("Flash Attention was auto, set to enabled") {
+        reading.launch.set("flash_attn", "true", line.number);
+    }
+    if line.has("using full-size SWA cache") {
+        reading.launch.set("swa_full", "true", line.number);
+    }
+    if let Some(number) = build(line) {
+        reading.launch.version.get_or_insert(number);
+        reading.launch.seen = true;
+    }
+    if line.has("SWA KV cache, size =") {
+        reading.window_next = !line.has("non-SWA");
+    }
+    cache(line, reading);
+    buffer(line, reading);
+}
+
+/// `general.name = X` as it is printed, or as it is dumped from the file.
+fn name(line: &Line) -> Option<String> {
+    let scan = line.after("general.name")?;
+    let (_, name) = line.text[scan.at()..].split_once('=')?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// `build: 6123 (…)` or `build_info: b9100-…`.
+fn build(line: &Line) -> Option<String> {
+    let mut scan =
+        line.after("build_info: b").or_else(|| line.after("build: ")).or_else(|| line.after("build = "))?;
+    Some(format!("b{}", scan.number()?.whole()?))
+}
+
+fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
+    let recurrent = line.has("llama_memory_recurrent:");
+    if !recurrent && !line.has("llama_kv_cache") && !line.has("KV self size") && !line.has("kv self size") {
+        return None;
+    }
+    let found = allocation(line)?;
+    if let Some(sequences) = found.sequences.filter(|_| reading.figures.first(Topic::Cache).is_none()) {
+        let settings = &reading.launch.settings;
+        let (known_sequences, known_unified) = (settings.n_seq_max.is_some(), settings.kv_unified.is_some());
+        if !known_sequences && sequences > 0 {
+            reading.launch.set("n_seq_max", &sequences.to_string(), line.number);
+        }
+        if let Some(streams) = found.streams.filter(|_| sequences > 1 && !known_unified) {
+            reading.launch.set("kv_unified", if streams == 1 { "true" } else { "false" }, line.number);
+        }
+    }
+    let window = std::mem::take(&mut reading.window_next);
+    if !recurrent
+        && !window
+        && reading.launch.settings.n_ctx.is_none()
+        && let Some(cells) = found.cells
+    {
+        let total = cells.saturating_mul(found.streams.unwrap_or(1));
+        reading.launch.set("n_ctx", &total.to_string(), line.number);
+    }
+    let topics = if recurrent {
+        [Topic::State, Topic::StateR, Topic::StateS]
+    } else {
+        [Topic::Cache, Topic::CacheK, Topic::CacheV]
+    };
+    let added = reading.figures.add(topics[0], found.total, line, found.start, found.end);
+    added.of = found.cells;
+    added.means = if recurrent { None } else { Some(means(&found, window)) };
+    for ((kind, size, start, end), (topic, setting)) in
+        found.sides.iter().zip([(topics[1], "k_dtype"), (topics[2], "v_dtype")])
+    {
+        reading.figures.add(topic, *size, line, *start, *end).of = found.cells;
+        if !recurrent {
+            reading.launch.set(setting, kind, line.number);
+        }
+    }
+    Some(())
+}
+
+fn means(found: &Allocation<'_>, window: bool) -> String {
+    let cells = found.cells.map_or(String::new(), |cells| format!(" of {} cells", group_digits(cells)));
+    let shared = match (found.sequences, found.streams) {
+        (Some(sequences), Some(1)) if sequences > 1 => format!(", shared by {sequences} sequences"),
+        (Some(sequences), Some(streams)) if streams > 1 && sequences == streams => {
+            format!(" for each of {sequences} sequences")
+        }
+        _ => String::new(),
+    };
+    if window {
+        return format!("window layers: a cache{cells}{shared}, the window and a batch, not the context");
+    }
+    format!("a cache{cells}{shared}, allocated in full at start")
+}
+
+fn allocation(line: &Line) -> Option<Allocation<'_>> {
+    let marker = if line.has("self size") { "self size" } else { ": size" };
+    let mut scan = line.after(marker)?;
+    scan.expect("=")?;
+    let total = mebibytes(&mut scan)?;
+    let mut found = Allocation {
+        total,
+        cells: None,
+        sequences: None,
+        streams: None,
+        sides: Vec::new(),
+        start: line.text.find(marker)? + marker.len() - "size".len(),
+        end: scan.at(),
+    };
+    if scan.expect("(").is_some() {
+        let mut inside = scan;
+        found.cells = inside.number().and_then(super::printed::Decimal::whole);
+        let words = scan.up_to(")").unwrap_or("");
+        if let Some((head, _)) = words.split_once(" seqs") {
+            let count = head.rsplit(',').next().unwrap_or("").trim();
+            let (sequences, streams) = count.split_once('/').unwrap_or((count, "1"));
+            found.sequences = sequences.trim().parse().ok();
+            found.streams = streams.trim().parse().ok();
+        }
+        found.end = scan.at();
+    }
+    for side in ["K (", "V (", "R (", "S ("] {
+        let Some(at) = line.text.get(found.end..).and_then(|rest| rest.find(side)).map(|at| at + found.end)
+        else {
+            continue;
+        };
+        let mut scan = line.after(side)?;
+        let Some(kind) = scan.up_to("):") else { continue };
+        if let Some(size) = mebibytes(&mut scan) {
+            found.sides.push((kind, size, at, scan.at()));
+        }
+    }
+    Some(found)
+}
+
+fn mebibytes(scan: &mut Scan<'_>) -> Option<Printed> {
+    let number = scan.number()?;
+    scan.expect("MiB").or_else(|| scan.expect("MB"))?;
+    Some(Printed::new(number, Unit::MiB))
+}
+
+/// `CUDA0 compute buffer size = 488.00 MiB` and its like.
+fn buffer(line: &Line, reading: &mut Reading) -> Option<()> {
+    const KINDS: [(&str, Topic); 5] = [
+        (" KV buffer size", Topic::CacheBuffer),
+        (" RS buffer size", Topic::StateBuffer),
+        (" compute buffer size", Topic::ComputeBuffer),
+        (" output buffer size", Topic::OutputBuffer),
+        (" model buffer size", Topic::ModelBuffer),
+    ];
+    let (marker, topic) = KINDS.into_iter().find(|(marker, _)| line.has(marker))?;
+    let mut scan = line.after(marker)?;
+    scan.expect("=")?;
+    let size = mebibytes(&mut scan)?;
+    let head = line.text.split(marker).next().unwrap_or("").trim_end();
+    let start = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    reading.figures.add(topic, size, line, start, scan.at());
+    Some(())
+}
+
+/// A total that is not the sum of its parts.
+pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
+    let mut found = Vec::new();
+    for total in
+        reading.figures.all.iter().filter(|figure| matches!(figure.topic, Topic::Cache | Topic::State))
+    {
+        let parts: Vec<&Figure> = reading
+            .figures
+            .all
+            .iter()
+            .filter(|part| part.line == total.line && is_part(part.topic))
+            .collect();
+        if parts.len() != 2 {
+            continue;
+        }
+        let sum = parts.iter().fold(0.0, |sum, part| sum + part.printed.value());
+        let tolerance =
+            total.printed.tolerance() + parts.iter().fold(0.0, |sum, part| sum + part.printed.tolerance());
+        if total.printed.difference(Range::exactly(sum), tolerance).is_some() {
+            let parts = total.printed.show(Range::exactly(sum));
+            let what = format!("line {} says {}, but its parts add up to {parts}", total.line, total.printed);
+            found.push(Contradiction { lines: vec![total.line], what, explained: false });
+        }
+    }
+    found
+}
+
+fn is_part(topic: Topic) -> bool {
+    matches!(topic, Topic::CacheK | Topic::CacheV | Topic::StateR | Topic::StateS)
+}
+
+/// Recomputes the caches for `architecture`: the profile prints its own lines, and each line of the log is held
+/// against the one with as many cells, else against the next that is left.
+pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
+    let settings = reading.launch.settings.clone();
+    let query = Query::new(architecture, engine.clone(), &settings)?;
+    let report = report(&query)?;
+    reading.launch.warnings.extend(report.warnings.iter().cloned());
+    let mut own = Reading::default();
+    for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
+        cache(&line, &mut own);
+    }
+    for topic in [Topic::Cache, Topic::State] {
+        for (line, partner) in pairs(&reading.figures, &own.figures, topic) {
+            for figure in reading.figures.all.iter_mut().filter(|figure| figure.line == line) {
+                let computed = own.figures.of(figure.topic).find(|other| other.line == partner);
+                figure.recomputed = computed.map(|other| Range::exactly(other.printed.value()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Line numbers of a cache in the log and of its counterpart.
+fn pairs(logged: &Figures, own: &Figures, topic: Topic) -> Vec<(usize, usize)> {
+    let mut left: Vec<&Figure> = own.of(topic).collect();
+    let mut pairs = Vec::new();
+    let mut take = |figure: &Figure, fits: &dyn Fn(&Figure) -> bool| {
+        let at = left.iter().position(|other| fits(other))?;
+        pairs.push((figure.line, left.remove(at).line));
+        Some(())
+    };
+    // The same size decides between caches of as many cells, such as those of two layer kinds.
+    let exact = |figure: &Figure, other: &Figure| {
+        other.of == figure.of
+            && figure.printed.difference(other.printed.range(), figure.printed.tolerance()).is_none()
+    };
+    let logged: Vec<&Figure> = logged.of(topic).collect();
+    let rest: Vec<&&Figure> =
+        logged.iter().filter(|figure| take(figure, &|other| exact(figure, other)).is_none()).collect();
+    let rest: Vec<&&&Figure> =
+        rest.iter().filter(|figure| take(figure, &|other| other.of == figure.of).is_none()).collect();
+    for figure in rest {
+        take(figure, &|_| true);
+    }
+    pairs
+}
+
+/// One sentence: what the capacity is.
+pub(super) fn capacity(reading: &Reading) -> Option<String> {
+    let settings = &reading.launch.settings;
+    let whole = reading.figures.of(Topic::Cache).filter_map(|figure| figure.of).max();
+    let (cells, sequences) = (settings.n_ctx.or(whole)?, settings.n_seq_max.unwrap_or(1));
+    if reading.figures.first(Topic::Cache).is_none() && reading.figures.first(Topic::State).is_none() {
+        return None;
+    }
+    if whole.is_none() && reading.figures.first(Topic::State).is_some() {
+        return Some(format!(
+            "The capacity is {sequences} sequences of any length: no layer keeps its tokens."
+        ));
+    }
+    if sequences == 1 {
+        return Some(format!("The capacity is one sequence of {} tokens.", group_digits(cells)));
+    }
+    if settings.kv_unified == Some(true) {
+        return Some(format!(
+            "The capacity is {} tokens, shared by {sequences} sequences.",
+            group_digits(cells)
+        ));
+    }
+    let each = whole.filter(|cells_of_one| *cells_of_one < cells).unwrap_or(cells / sequences);
+    Some(format!("The capacity is {sequences} sequences of {} tokens each.", group_digits(each)))
+}

@@ -1,0 +1,299 @@
+//! Start-up logs of engines, decoded: what each line about memory means, recomputed, and where lines contradict.
+//!
+//! Text in, [`DecodedLog`] out. A figure of the log is good to half its last printed digit, and so is every printed
+//! input of a recomputed one; only what differs beyond both is called a difference. Lines that are not known are
+//! skipped.
+//!
+//! ```
+//! let log = "INFO GPU KV cache size: 290,864 tokens\n\
+//!            INFO Maximum concurrency for 32,768 tokens per request: 33.04x\n";
+//! let decoded = kvscope_sizing::log::decode_log(log, None)?;
+//! assert!(decoded.contradictions[0].what.contains("the concurrency line is the capacity"));
+//! # Ok::<(), kvscope_sizing::Error>(())
+//! ```
+
+mod figures;
+mod known_model;
+mod launch;
+mod line;
+mod llama_cpp;
+mod printed;
+mod sglang;
+mod topic;
+mod vllm;
+
+pub use launch::ReadSetting;
+pub use printed::{Printed, Range};
+
+use serde::Serialize;
+
+use crate::engine::{Engine, EngineKind};
+use crate::settings::Settings;
+use crate::warning::Warning;
+use crate::{Architecture, Error, Result};
+use figures::{Figure, Figures};
+use launch::Launch;
+use line::Line;
+
+/// A model that the caller knows the log to be about.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenModel<'a> {
+    /// What to call it.
+    pub label: &'a str,
+    /// Its layers.
+    pub architecture: &'a Architecture,
+}
+
+/// What a log says.
+#[derive(Clone, Debug, Serialize)]
+pub struct DecodedLog {
+    /// The engine, with the version that the log names.
+    pub engine: Engine,
+    /// The model.
+    pub model: LogModel,
+    /// Settings that the log states, by the names of the engine profiles.
+    pub settings: Settings,
+    /// The same with the lines that they stand in.
+    pub read_settings: Vec<ReadSetting>,
+    /// The figures about memory, in the order of the log.
+    pub figures: Vec<LogFigure>,
+    /// Lines that cannot both be right as they read.
+    pub contradictions: Vec<Contradiction>,
+    /// What the capacity is, in one sentence.
+    pub capacity: Option<String>,
+    /// What was assumed or left out.
+    pub warnings: Vec<Warning>,
+}
+
+/// The model of a log.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct LogModel {
+    /// The name in the log.
+    pub named: Option<String>,
+    /// The model that the figures were recomputed for: what the caller gave, else the catalogue entry of that name.
+    pub recomputed_as: Option<String>,
+}
+
+/// One figure of the log.
+#[derive(Clone, Debug, Serialize)]
+pub struct LogFigure {
+    /// Number of the line, from 1; the first of equal ones.
+    pub line: usize,
+    /// Ranks that print it: `TP0`, `DP1 TP0`; empty where the log does not tell ranks apart.
+    pub ranks: Vec<String>,
+    /// How often it stands in the log.
+    pub times: usize,
+    /// What it is: a quantity of the engine profiles where there is one.
+    pub name: &'static str,
+    /// The excerpt.
+    pub says: String,
+    /// What it means.
+    pub means: String,
+    /// The figure as printed.
+    pub printed: Printed,
+    /// What it comes to by the engine's rules.
+    pub recomputed: Option<Range>,
+    /// The recomputed figure less the printed one, where the two differ beyond what printing rounds.
+    pub difference: Option<String>,
+    /// Why it could not be recomputed although its model is known.
+    pub not_computed: Option<String>,
+}
+
+/// Lines that contradict one another.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Contradiction {
+    /// Their numbers.
+    pub lines: Vec<usize>,
+    /// What they say and which holds.
+    pub what: String,
+    /// Whether the engine is known to print such lines; else something is wrong.
+    pub explained: bool,
+}
+
+/// What is read of a log as the log of one engine.
+#[derive(Debug, Default)]
+struct Reading {
+    launch: Launch,
+    figures: Figures,
+    /// Ranks whose engine began to start.
+    started: Vec<String>,
+    /// llama.cpp: the next cache is one of window layers.
+    window_next: bool,
+    /// llama.cpp: a second model was loaded, such as a draft.
+    other_model: bool,
+}
+
+impl Reading {
+    /// A start of an engine that started before makes what was read of it the past.
+    fn starts_again(&mut self, line: &Line, end: usize) {
+        let rank = line.rank(end);
+        if !self.started.contains(&rank) {
+            self.started.push(rank);
+            return;
+        }
+        if self.figures.all.is_empty() {
+            return;
+        }
+        self.figures.all.clear();
+        self.started = vec![rank];
+        self.launch.warn(
+            "log",
+            format!("a new start begins at line {}; figures before it are left out", line.number),
+        );
+    }
+}
+
+/// One engine's way to read, check and recompute.
+struct Decoder {
+    kind: EngineKind,
+    read: fn(&Line, &mut Reading),
+    contradictions: fn(&Engine, &mut Reading) -> Vec<Contradiction>,
+    recompute: fn(&Engine, &Architecture, &mut Reading) -> Result<()>,
+    capacity: fn(&Reading) -> Option<String>,
+}
+
+const DECODERS: [Decoder; 3] = [
+    Decoder {
+        kind: EngineKind::Vllm,
+        read: vllm::read,
+        contradictions: vllm::contradictions,
+        recompute: vllm::recompute,
+        capacity: vllm::capacity,
+    },
+    Decoder {
+        kind: EngineKind::SgLang,
+        read: sglang::read,
+        contradictions: sglang::contradictions,
+        recompute: sglang::recompute,
+        capacity: sglang::capacity,
+    },
+    Decoder {
+        kind: EngineKind::LlamaCpp,
+        read: llama_cpp::read,
+        contradictions: llama_cpp::contradictions,
+        recompute: llama_cpp::recompute,
+        capacity: llama_cpp::capacity,
+    },
+];
+
+impl DecodedLog {
+    /// Whether a recomputed figure differs, or lines contradict one another without a known reason.
+    pub fn has_differences(&self) -> bool {
+        self.figures.iter().any(|figure| figure.difference.is_some())
+            || self.contradictions.iter().any(|found| !found.explained)
+    }
+}
+
+/// Decodes a start-up log of vLLM, SGLang or llama.cpp. `model` is taken in place of the one that the log names.
+///
+/// # Errors
+///
+/// No line about memory is known, or the model's figures overflow. A model that the settings of the log do not fit is
+/// a warning.
+pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLog> {
+    let lines = line::lines(text);
+    let mut readings: Vec<(&Decoder, Reading)> = DECODERS
+        .iter()
+        .map(|decoder| {
+            let mut reading = Reading::default();
+            for line in &lines {
+                (decoder.read)(line, &mut reading);
+            }
+            (decoder, reading)
+        })
+        .collect();
+    // The engine with most figures comes first; of equals, the one that also names itself.
+    readings.sort_by_key(|(_, reading)| std::cmp::Reverse((reading.figures.all.len(), reading.launch.seen)));
+    let others: Vec<&str> = readings[1..]
+        .iter()
+        .filter(|(_, reading)| !reading.figures.all.is_empty())
+        .map(|(other, _)| other.kind.name())
+        .collect();
+    let others = others.join(" and ");
+    let (decoder, mut reading) = readings.swap_remove(0);
+    if reading.figures.all.is_empty() {
+        return Err(nothing_known(decoder, &reading));
+    }
+    if !others.is_empty() {
+        reading.launch.warn("log", format!("it also holds lines of {others}, which are left out"));
+    }
+    reading.figures.sort();
+    let engine = engine(decoder.kind, &mut reading.launch);
+    let contradictions = (decoder.contradictions)(&engine, &mut reading);
+    let named = reading.launch.model.clone();
+    let mut recomputed_as = None;
+    let entry = named.as_deref().filter(|_| model.is_none()).and_then(known_model::find);
+    let own = entry.map(crate::CatalogueEntry::architecture).transpose()?;
+    let known = match (&model, entry, &own) {
+        (Some(given), ..) => Some((given.label, given.architecture)),
+        (None, Some(entry), Some(architecture)) => Some((entry.id.as_str(), architecture)),
+        _ => None,
+    };
+    if let Some((label, architecture)) = known {
+        match (decoder.recompute)(&engine, architecture, &mut reading) {
+            Ok(()) => recomputed_as = Some(label.to_owned()),
+            Err(error) => reading.launch.warn("model", format!("{label} is not recomputed: {error}")),
+        }
+    } else {
+        let who = named
+            .as_ref()
+            .map_or("the log names no model".to_owned(), |name| format!("{name:?} is not in the catalogue"));
+        reading.launch.warn("model", format!("{who}, so nothing is recomputed; name one with --model"));
+    }
+    Ok(DecodedLog {
+        capacity: (decoder.capacity)(&reading),
+        engine,
+        model: LogModel { named, recomputed_as },
+        figures: reading.figures.all.into_iter().map(LogFigure::from).collect(),
+        settings: reading.launch.settings,
+        read_settings: reading.launch.read,
+        contradictions,
+        warnings: reading.launch.warnings,
+    })
+}
+
+/// The engine at the version of the log. Builds of an untagged tree count from 0.1 and say nothing.
+fn engine(kind: EngineKind, launch: &mut Launch) -> Engine {
+    let untagged = launch.version.as_ref().is_some_and(|version| version.starts_with("0.1.dev"));
+    let named = launch.version.as_ref().filter(|_| !untagged && kind != EngineKind::LlamaCpp);
+    let engine = named.and_then(|version| format!("{}@{version}", kind.name()).parse().ok());
+    if untagged {
+        launch.version = None;
+        launch.warn("engine", "its version is that of an untagged build; the newest known rules are taken");
+    } else if engine.is_none() && kind != EngineKind::LlamaCpp {
+        launch.warn("engine", "the log names no version; the newest known rules are taken");
+    }
+    engine.unwrap_or_else(|| Engine::newest(kind))
+}
+
+fn nothing_known(decoder: &Decoder, reading: &Reading) -> Error {
+    if reading.launch.seen {
+        let what = format!(
+            "the log is of {}, but holds none of its lines about memory; give it from the start of the engine on",
+            decoder.kind.name()
+        );
+        return Error::syntax(what);
+    }
+    Error::syntax(
+        "no line is known; expected the start-up log of vLLM, SGLang or llama.cpp, with its lines about memory",
+    )
+}
+
+impl From<Figure> for LogFigure {
+    fn from(figure: Figure) -> Self {
+        let difference =
+            figure.recomputed.and_then(|range| figure.printed.difference(range, figure.printed.tolerance()));
+        Self {
+            line: figure.line,
+            ranks: figure.ranks,
+            times: figure.times,
+            name: figure.topic.name(),
+            means: figure.means.unwrap_or_else(|| figure.topic.means().to_owned()),
+            says: figure.says,
+            printed: figure.printed,
+            recomputed: figure.recomputed,
+            difference,
+            not_computed: figure.not_computed,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! SGLang: the lines of its memory pools.
+//!
+//! Line shapes: SGLang 0.4 to 0.5.23 (`mem_cache/memory_pool.py`, `managers/scheduler.py`) and logs in public reports.
+//! Its pool lines print GB and mean 2^30 bytes.
+
+use super::figures::Figures;
+use super::launch::{Key, Launch, kv_format, plain, reversed, version};
+use super::line::Line;
+use super::printed::{Printed, Range, Unit};
+use super::topic::{Pattern, Topic};
+use super::{Contradiction, Reading};
+use crate::engine::{Engine, Quantity, Query, answer, report};
+use crate::{Architecture, Result, group_digits};
+
+const POOL_LINE: &str = "max_total_num_tokens=";
+
+const PATTERNS: &[Pattern] = &[
+    Pattern {
+        topic: Topic::Weights,
+        within: "Load weight end",
+        before: "mem usage=",
+        unit: Unit::GiB,
+        after: "GB",
+    },
+    Pattern::new(Topic::FullTokens, "full_layer_tokens=", Unit::Tokens, ""),
+    Pattern::new(Topic::WindowTokens, "swa_layer_tokens=", Unit::Tokens, ""),
+    Pattern::new(Topic::StateSlots, "max_mamba_cache_size:", Unit::Slots, ""),
+    Pattern::new(Topic::DraftState, "intermediate_ssm_state_cache size:", Unit::GiB, "GB"),
+    Pattern::new(Topic::DraftState, "intermediate_conv_window_cache size:", Unit::GiB, "GB"),
+    Pattern::new(Topic::Free, "Memory pool end. avail mem=", Unit::GiB, "GB"),
+    Pattern::new(Topic::PoolTokens, POOL_LINE, Unit::Tokens, ""),
+    Pattern {
+        topic: Topic::MaxRunning,
+        within: POOL_LINE,
+        before: "max_running_requests=",
+        unit: Unit::Requests,
+        after: "",
+    },
+];
+
+const KEYS: &[Key] = &[
+    ("tp_size", "tp", plain),
+    ("tp", "tp", plain),
+    ("pp_size", "pp", plain),
+    ("dcp_size", "dcp", plain),
+    ("page_size", "block_size", plain),
+    ("kv_cache_dtype", "kv_dtype", kv_format),
+    ("context_length", "max_model_len", plain),
+    ("max_running_requests", "max_running_requests", plain),
+    ("chunked_prefill_size", "max_num_batched_tokens", plain),
+    ("disable_radix_cache", "radix_cache", reversed),
+    ("disable_overlap_schedule", "async_scheduling", reversed),
+    ("swa_full_tokens_ratio", "swa_full_tokens_ratio", plain),
+    ("mamba_scheduler_strategy", "mamba_radix_strategy", plain),
+    ("mamba_radix_strategy", "mamba_radix_strategy", plain),
+    ("mamba_radix_cache_strategy", "mamba_radix_strategy", plain),
+    ("mamba_ssm_dtype", "state_dtype", kv_format),
+    ("speculative_num_draft_tokens", "num_speculative_tokens", plain),
+];
+
+/// Reads one line.
+pub(super) fn read(line: &Line, reading: &mut Reading) {
+    let arguments = line.after("server_args=");
+    if arguments.is_some() || line.has("sglang.launch_server") {
+        if let Some(scan) = arguments {
+            reading.starts_again(line, scan.at());
+        }
+        reading.launch.model(line.value("model_path").or_else(|| line.value("model")));
+        reading.launch.read(line, KEYS);
+        // Without it, data-parallel ranks are servers of their own.
+        if line.value("enable_dp_attention") == Some("True")
+            && let Some(ranks) = line.value("dp_size")
+        {
+            reading.launch.set("dp", ranks, line.number);
+        }
+    }
+    if let Some(found) = line.after("sglang==").and_then(|scan| version(&line.text[scan.at()..])) {
+        reading.launch.seen = true;
+        reading.launch.version = Some(found);
+    }
+    reading.figures.add_matches(PATTERNS, line);
+    if line.has(POOL_LINE)
+        && let Some(length) = line.value("context_len")
+    {
+        reading.launch.set("max_model_len", length, line.number);
+    }
+    pool(line, reading);
+    states(line, reading);
+}
+
+/// `KV Cache is allocated. #tokens: N, K size: X GB, V size: Y GB`, or `KV size: X GB` where one tensor holds both.
+fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
+    const MARKER: &str = "KV Cache is allocated.";
+    let mut scan = line.after(MARKER)?;
+    let start = line.text.find(MARKER)?;
+    if let Some(format) = line.value("dtype").and_then(kv_format).filter(|format| *format != "uint8") {
+        reading.launch.set("kv_dtype", format, line.number);
+    }
+    scan.seek("#tokens:")?;
+    let tokens = scan.number()?.whole()?;
+    let rest = line.text.get(scan.at()..)?;
+    let printed = if rest.contains("K size:") && rest.contains("V size:") && !rest.contains("KV size:") {
+        scan.seek("K size:")?;
+        let k = Printed::new(scan.number()?, Unit::GiB);
+        scan.expect("GB")?;
+        scan.seek("V size:")?;
+        k.plus(Printed::new(scan.number()?, Unit::GiB))?
+    } else {
+        scan.seek("KV size:")?;
+        Printed::new(scan.number()?, Unit::GiB)
+    };
+    scan.expect("GB")?;
+    reading.figures.add(Topic::PoolBytes, printed, line, start, scan.at()).of = Some(tokens);
+    Some(())
+}
+
+/// `conv_state size: X GB, ssm_state size: Y GB` of the line that names the slots.
+fn states(line: &Line, reading: &mut Reading) -> Option<()> {
+    const MARKER: &str = "conv_state size:";
+    let mut scan = line.after(MARKER)?;
+    let conv = Printed::new(scan.number()?, Unit::GiB);
+    scan.expect("GB")?;
+    scan.seek("ssm_state size:")?;
+    let both = conv.plus(Printed::new(scan.number()?, Unit::GiB))?;
+    scan.expect("GB")?;
+    reading.figures.add(Topic::StateBytes, both, line, line.text.find(MARKER)?, scan.at());
+    Some(())
+}
+
+/// Tokens of the pool that keeps every token.
+fn full_tokens(figures: &Figures) -> Option<u64> {
+    figures.smallest(Topic::FullTokens).or_else(|| figures.smallest(Topic::PoolTokens))?.printed.whole()
+}
+
+/// Tells the pools apart by their tokens, and finds a pool line that fits no pool.
+pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
+    let window = reading.figures.smallest(Topic::WindowTokens).and_then(|figure| figure.printed.whole());
+    let full = full_tokens(&reading.figures);
+    let mut seen: Vec<(Topic, Vec<String>)> = Vec::new();
+    for figure in reading.figures.all.iter_mut().filter(|figure| figure.topic == Topic::PoolBytes) {
+        let topic = if window.is_some() && figure.of == window && window != full {
+            Topic::WindowBytes
+        } else {
+            Topic::PoolBytes
+        };
+        let again = seen.iter().any(|(known, ranks)| *known == topic && *ranks == figure.ranks);
+        // A second pool of the same tokens on the same rank is a draft model's.
+        figure.topic = if again { Topic::OtherPool } else { topic };
+        seen.push((topic, figure.ranks.clone()));
+    }
+    let Some(total) = reading.figures.smallest(Topic::PoolTokens) else { return Vec::new() };
+    let dcp = reading.launch.settings.dcp();
+    let fits = |tokens: Option<u64>| {
+        tokens.is_some_and(|tokens| {
+            let stated = total.printed.whole().unwrap_or(0);
+            tokens == stated || tokens.checked_mul(dcp) == Some(stated)
+        })
+    };
+    let pools: Vec<_> = reading.figures.of(Topic::PoolBytes).collect();
+    if pools.is_empty() || pools.iter().any(|pool| fits(pool.of)) {
+        return Vec::new();
+    }
+    let pool = pools[0];
+    vec![Contradiction {
+        lines: vec![pool.line, total.line],
+        what: format!(
+            "line {} allocates {} tokens, line {} admits {}; the smaller is the capacity",
+            pool.line,
+            group_digits(pool.of.unwrap_or(0)),
+            total.line,
+            total.printed
+        ),
+        explained: false,
+    }]
+}
+
+/// Recomputes the figures by the pool rules for `architecture`.
+pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
+    let mut settings = reading.launch.settings.clone();
+    settings.pool_tokens = full_tokens(&reading.figures);
+    settings.state_slots =
+        reading.figures.smallest(Topic::StateSlots).and_then(|figure| figure.printed.whole());
+    if settings.pool_tokens.is_none() {
+        settings.pool_tokens = reading.figures.of(Topic::PoolBytes).find_map(|figure| figure.of);
+    }
+    let query = Query::new(architecture, engine.clone(), &settings)?;
+    let report = report(&query)?;
+    reading.launch.warnings.extend(report.warnings.iter().cloned());
+    let mut own = Figures::default();
+    for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
+        own.add_matches(PATTERNS, &line);
+    }
+    let bytes = |quantity| answer(&query, quantity).map(crate::engine::Figure::as_f64);
+    for figure in &mut reading.figures.all {
+        figure.recomputed = match figure.topic {
+            // The log sizes index keys with the latents that they belong to.
+            Topic::PoolBytes if figure.of == settings.pool_tokens => {
+                Some(Range::exactly(bytes(Quantity::KvBytes)? + bytes(Quantity::IndexBytes)?))
+            }
+            Topic::WindowBytes => Some(Range::exactly(bytes(Quantity::WindowBytes)?)),
+            Topic::StateBytes if settings.state_slots.is_some() => {
+                Some(Range::exactly(bytes(Quantity::StateBytes)?))
+            }
+            Topic::MaxRunning => bytes(Quantity::MaxRunningRequests).ok().map(Range::exactly),
+            Topic::WindowTokens => own.first(figure.topic).map(|other| other.printed.range()),
+            _ => None,
+        };
+    }
+    Ok(())
+}
+
+/// One sentence: what the capacity is.
+pub(super) fn capacity(reading: &Reading) -> Option<String> {
+    let figures = &reading.figures;
+    let tokens = figures
+        .smallest(Topic::FullTokens)
+        .or_else(|| figures.smallest(Topic::PoolTokens))
+        .and_then(|figure| figure.printed.whole())
+        .into_iter()
+        .chain(figures.of(Topic::PoolBytes).filter_map(|figure| figure.of))
+        .min()?;
+    let beside = figures.smallest(Topic::WindowTokens).map(|window| {
+        format!(" in the layers that keep every token, beside {} in the window layers", window.printed)
+    });
+    let times = launch_length(&reading.launch).map(|length| {
+        let times = tokens as f64 / length as f64;
+        format!(": {times:.2} requests of {} tokens", group_digits(length))
+    });
+    let most =
+        figures.smallest(Topic::MaxRunning).map(|most| format!(", with at most {} at once", most.printed));
+    let rest: String = [beside, times, most].into_iter().flatten().collect();
+    Some(format!("The capacity is {} token slots{rest}.", group_digits(tokens)))
+}
+
+fn launch_length(launch: &Launch) -> Option<u64> {
+    launch.settings.max_model_len.filter(|length| *length > 0)
+}

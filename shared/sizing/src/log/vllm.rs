@@ -1,0 +1,353 @@
+//! vLLM: the lines of its engine core and workers, and the error of a start that is refused.
+//!
+//! Line shapes: vLLM 0.6 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/interface.py`,
+//! `model_executor/models/config.py`) and logs in public reports.
+
+use super::figures::Figures;
+use super::launch::{Key, kv_format, plain, reversed, truth, version};
+use super::line::Line;
+use super::printed::{Printed, Range, Unit, whole};
+use super::topic::{Pattern, Topic};
+use super::{Contradiction, Reading};
+use crate::engine::{Engine, Quantity, Query, answer, report};
+use crate::settings::Settings;
+use crate::{Architecture, Result, group_digits};
+
+/// Before this version the token line divided the blocks evenly over the groups of layers.
+const GROUP_AWARE: [u32; 2] = [0, 21];
+
+const PATTERNS: &[Pattern] = &[
+    Pattern::new(Topic::Weights, "Model loading took", Unit::GiB, "GiB"),
+    Pattern::new(Topic::Weights, "Loading model weights took", Unit::GiB, "GB"),
+    Pattern::new(Topic::Available, "Available KV cache memory:", Unit::GiB, "GiB"),
+    Pattern::new(Topic::Available, "available KV cache memory (", Unit::GiB, "GiB)"),
+    Pattern::new(Topic::Available, "kv_cache_size=", Unit::GiB, "GiB"),
+    Pattern::new(Topic::Available, "memory reserved for KV Cache is", Unit::GiB, "GiB"),
+    Pattern::new(Topic::AttentionBlock, "Setting attention block size to", Unit::Tokens, "tokens"),
+    Pattern::new(Topic::StatePadding, "Padding mamba page size by", Unit::Percent, "%"),
+    Pattern {
+        topic: Topic::PaddingLayers,
+        within: "padding layers",
+        before: "Add ",
+        unit: Unit::Layers,
+        after: "padding layers",
+    },
+    Pattern {
+        topic: Topic::PaddingFraction,
+        within: "padding layers",
+        before: "may waste at most",
+        unit: Unit::Percent,
+        after: "%",
+    },
+    Pattern::new(Topic::Blocks, "GPU blocks:", Unit::Blocks, ""),
+    Pattern::new(Topic::Tokens, "GPU KV cache size:", Unit::Tokens, "tokens"),
+    Pattern::new(
+        Topic::StorableTokens,
+        "maximum number of tokens that can be stored in KV cache (",
+        Unit::Tokens,
+        ")",
+    ),
+    Pattern::new(Topic::LongestLength, "estimated maximum model length is", Unit::Tokens, ""),
+];
+
+const KEYS: &[Key] = &[
+    ("max_seq_len", "max_model_len", plain),
+    ("max_model_len", "max_model_len", plain),
+    ("tensor_parallel_size", "tp", plain),
+    ("pipeline_parallel_size", "pp", plain),
+    ("decode_context_parallel_size", "dcp", plain),
+    ("max_num_batched_tokens", "max_num_batched_tokens", plain),
+    ("block_size", "block_size", plain),
+    ("kv_cache_dtype", "kv_dtype", kv_format),
+    ("enable_prefix_caching", "prefix_caching", truth),
+    ("disable_hybrid_kv_cache_manager", "hybrid_manager", reversed),
+    ("async_scheduling", "async_scheduling", truth),
+    ("num_speculative_tokens", "num_speculative_tokens", plain),
+    ("num_spec_tokens", "num_speculative_tokens", plain),
+    ("mamba_cache_mode", "mamba_cache_mode", plain),
+    ("mamba_ssm_cache_dtype", "state_dtype", state_format),
+    ("gdn_prefill_backend", "gdn_prefill_backend", plain),
+];
+
+fn state_format(value: &str) -> Option<&str> {
+    kv_format(value).filter(|format| matches!(*format, "f32" | "bf16" | "f16"))
+}
+
+/// Lines that begin a start of the engine, with what the version follows.
+const STARTS: [&str; 2] = ["LLM engine (v", "LLM engine (version "];
+
+/// Reads one line.
+pub(super) fn read(line: &Line, reading: &mut Reading) {
+    if let Some(scan) = STARTS.iter().find_map(|start| line.after(start)) {
+        reading.starts_again(line, scan.at());
+        reading.launch.version = version(&line.text[scan.at()..]).or(reading.launch.version.take());
+        reading.launch.model(line.value("model"));
+        reading.launch.read(line, KEYS);
+    } else if line.has("non-default args") || line.has("Namespace(") || line.has("vllm serve") {
+        if line.has("vllm serve") {
+            let first =
+                line.after("vllm serve ").and_then(|scan| line.unquoted(line.text[scan.at()..].trim_start()));
+            reading.launch.model(first.filter(|word| !word.starts_with('-')));
+        }
+        reading.launch.model(line.value("model"));
+        reading.launch.read(line, KEYS);
+    } else if line.has("max_num_batched_tokens=") {
+        reading.launch.read(line, &KEYS[5..6]);
+    }
+    if let Some(scan) = line.after("vLLM API server version").or_else(|| line.after("█  version")) {
+        reading.launch.seen = true;
+        reading.launch.version = version(&line.text[scan.at()..]).or(reading.launch.version.take());
+    }
+    // A draft model prints the line too.
+    let length = line.after("Using max model len").and_then(|mut scan| scan.number()?.whole());
+    if let Some(length) = length.filter(|_| reading.launch.settings.max_model_len.is_none()) {
+        reading.launch.set("max_model_len", &length.to_string(), line.number);
+    }
+    if line.has("fp8 data type to store kv cache") {
+        reading.launch.set("kv_dtype", "fp8", line.number);
+    }
+    if line.has("fp8_ds_mla KV cache format") {
+        reading.launch.set("kv_dtype", "fp8_ds_mla", line.number);
+    }
+    if let Some(scan) = line.after("Asynchronous scheduling is ") {
+        let on = line.text[scan.at()..].starts_with("enabled");
+        reading.launch.set("async_scheduling", if on { "true" } else { "false" }, line.number);
+    }
+    reading.figures.add_matches(PATTERNS, line);
+    concurrency(line, reading);
+    if let Some((number, start)) = line.number_before("GiB KV cache is needed") {
+        let end = line.text.find("is needed").map_or(line.text.len(), |at| at + "is needed".len());
+        reading.figures.add(Topic::Needed, Printed::new(number, Unit::GiB), line, start, end);
+        if let Some(length) = line.after("max seq len (").and_then(|mut scan| scan.number()?.whole()) {
+            reading.launch.set("max_model_len", &length.to_string(), line.number);
+        }
+    }
+}
+
+fn concurrency(line: &Line, reading: &mut Reading) -> Option<()> {
+    const MARKER: &str = "Maximum concurrency for";
+    let mut scan = line.after(MARKER)?;
+    let length = scan.number()?.whole()?;
+    scan.expect("tokens per request:")?;
+    let times = scan.number()?;
+    scan.expect("x")?;
+    let start = line.text.find(MARKER)?;
+    let printed = Printed::new(times, Unit::Times);
+    reading.figures.add(Topic::Concurrency, printed, line, start, scan.at()).of = Some(length);
+    reading.launch.set("max_model_len", &length.to_string(), line.number);
+    Some(())
+}
+
+/// Finds the token line that its concurrency line contradicts, and gives it the meaning that it has in this version.
+pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
+    let known = reading.launch.version.is_some() && engine.warning().is_none();
+    let old = known && !engine.at_least(&GROUP_AWARE);
+    let mut found = Vec::new();
+    let concurrencies: Vec<_> = reading.figures.of(Topic::Concurrency).cloned().collect();
+    for tokens in reading.figures.all.iter_mut().filter(|figure| figure.topic == Topic::Tokens) {
+        if old {
+            tokens.topic = Topic::OldTokens;
+        }
+        let Some(next) = concurrencies.iter().find(|next| next.line >= tokens.line) else { continue };
+        let implied = implied(next.printed, next.of);
+        if (implied.low - 1.0..=implied.high + 1.0).contains(&tokens.printed.value()) {
+            continue;
+        }
+        let explained = old || !known;
+        let reason = if explained {
+            tokens.topic = Topic::OldTokens;
+            "the concurrency line is the capacity: vLLM before 0.21 prints the tokens as if its blocks were divided \
+             evenly over the groups of layers"
+        } else {
+            "this version computes one from the other, so one of them was changed or belongs to another start"
+        };
+        found.push(Contradiction {
+            lines: vec![tokens.line, next.line],
+            what: format!(
+                "line {} says {}, but {} of {} tokens in line {} are {}; {reason}",
+                tokens.line,
+                tokens.printed,
+                next.printed,
+                group_digits(next.of.unwrap_or(0)),
+                next.line,
+                tokens.printed.show(implied),
+            ),
+            explained,
+        });
+    }
+    found
+}
+
+/// Tokens that so many requests of that length hold.
+fn implied(times: Printed, length: Option<u64>) -> Range {
+    let length = length.unwrap_or(0) as f64;
+    Range { low: (times.range().low * length).floor(), high: (times.range().high * length).floor() }
+}
+
+/// The pool's size in bytes: as printed, least first; else what the printed blocks or concurrency imply.
+struct Pool {
+    low: u64,
+    high: u64,
+    /// The topic that it was inferred from, which is not recomputed from it.
+    from: Topic,
+}
+
+struct Planner<'a> {
+    architecture: &'a Architecture,
+    engine: &'a Engine,
+    settings: Settings,
+}
+
+impl Planner<'_> {
+    fn figure(&self, quantity: Quantity, available: Option<u64>) -> Result<f64> {
+        let settings = Settings { available_kv_bytes: available, ..self.settings.clone() };
+        let query = Query::new(self.architecture, self.engine.clone(), &settings)?;
+        answer(&query, quantity).map(crate::engine::Figure::as_f64)
+    }
+
+    fn range(&self, quantity: Quantity, pool: &Pool) -> Result<Range> {
+        let low = self.figure(quantity, Some(pool.low))?;
+        Ok(Range { low, high: self.figure(quantity, Some(pool.high))? })
+    }
+
+    fn pool(&self, figures: &Figures) -> Option<Pool> {
+        if let Some(least) = figures.smallest(Topic::Available) {
+            // Ranks of a pipeline have blocks of their own sizes, so any of them may be the one that is short.
+            let most =
+                figures.of(Topic::Available).map(|figure| figure.printed.range().high).fold(0.0, f64::max);
+            let high = if self.settings.pp() > 1 { most } else { least.printed.range().high };
+            return Some(Pool {
+                low: whole(least.printed.range().low)?,
+                high: whole(high)?,
+                from: Topic::Available,
+            });
+        }
+        let inferred = |topic: Topic, quantity: Quantity| {
+            let range = figures.smallest(topic)?.printed.range();
+            let low = self.least(quantity, range.low)?;
+            let above = self.least(quantity, range.high.next_up())?;
+            Some(Pool { low, high: above - 1, from: topic })
+        };
+        inferred(Topic::Blocks, Quantity::NumBlocks)
+            .or_else(|| inferred(Topic::Concurrency, Quantity::MaxConcurrency))
+    }
+
+    /// The smallest pool that reaches `wanted`, by halving: every figure of a pool grows with it.
+    fn least(&self, quantity: Quantity, wanted: f64) -> Option<u64> {
+        let (mut below, mut reaches) = (0_u64, 1_u64 << 50);
+        while reaches - below > 1 {
+            let middle = below.midpoint(reaches);
+            // A pool that is too small for a plan reaches nothing.
+            if self.figure(quantity, Some(middle)).is_ok_and(|figure| figure >= wanted) {
+                reaches = middle;
+            } else {
+                below = middle;
+            }
+        }
+        (reaches < 1 << 50).then_some(reaches)
+    }
+}
+
+/// Recomputes the figures by the planner's rules for `architecture`.
+pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
+    let planner = Planner { architecture, engine, settings: reading.launch.settings.clone() };
+    let query = Query::new(architecture, engine.clone(), &planner.settings)?;
+    let report = report(&query)?;
+    reading.launch.warnings.extend(report.warnings.iter().cloned());
+    let mut own = Reading::default();
+    for line in super::line::lines(&report.log_lines.join("\n")) {
+        own.figures.add_matches(PATTERNS, &line);
+    }
+    let pool = planner.pool(&reading.figures);
+    if reading.figures.first(Topic::Concurrency).is_some() && pool.is_none() {
+        reading.launch.warn(
+            "available_kv_bytes",
+            "the log does not say how large the pool is, so what depends on it is not recomputed",
+        );
+    }
+    if let Some(pool) = pool.as_ref().filter(|pool| pool.from != Topic::Available) {
+        let line = reading.figures.first(pool.from).map_or(0, |figure| figure.line);
+        let size = Range { low: pool.low as f64, high: pool.high as f64 }.in_gib();
+        reading
+            .launch
+            .warn("available_kv_bytes", format!("not in the log; {size} are inferred from line {line}"));
+    }
+    let plain = |quantity| planner.figure(quantity, None).map(Range::exactly);
+    let pooled = |quantity| match &pool {
+        Some(pool) => planner.range(quantity, pool).map(Some),
+        None => Ok(None),
+    };
+    for figure in &mut reading.figures.all {
+        let inferred = pool.as_ref().is_some_and(|pool| pool.from == figure.topic);
+        if inferred && figure.topic != Topic::Available {
+            figure.not_computed = Some("the pool is inferred from it".to_owned());
+            continue;
+        }
+        figure.recomputed = match figure.topic {
+            Topic::Needed => Some(plain(Quantity::NeededBytesOneRequest)?),
+            Topic::AttentionBlock => Some(plain(Quantity::AttentionBlockSize)?),
+            Topic::Tokens | Topic::OldTokens => pooled(Quantity::LoggedKvTokens)?,
+            Topic::Concurrency => pooled(Quantity::MaxConcurrency)?,
+            Topic::Blocks => pooled(Quantity::NumBlocks)?,
+            Topic::LongestLength => pooled(Quantity::EstimatedMaxModelLen)?,
+            Topic::StorableTokens => {
+                let size = planner.figure(Quantity::AttentionBlockSize, None)?;
+                pooled(Quantity::NumBlocks)?
+                    .map(|blocks| Range { low: blocks.low * size, high: blocks.high * size })
+            }
+            Topic::StatePadding | Topic::PaddingLayers | Topic::PaddingFraction => {
+                let equal = own.figures.of(figure.topic).find(|other| other.printed == figure.printed);
+                let nearest = equal.or_else(|| own.figures.first(figure.topic));
+                Some(Range::exactly(nearest.map_or(0.0, |other| other.printed.value())))
+            }
+            _ => None,
+        };
+    }
+    Ok(())
+}
+
+/// One sentence: what the capacity is.
+pub(super) fn capacity(reading: &Reading) -> Option<String> {
+    let figures = &reading.figures;
+    let length = reading.launch.settings.max_model_len;
+    let request = length.map_or("one request of the longest length".to_owned(), |length| {
+        format!("one request of {} tokens", group_digits(length))
+    });
+    if let Some(needed) = figures.first(Topic::Needed) {
+        let there =
+            figures.smallest(Topic::Available).map(|figure| format!(" and {} are there", figure.printed));
+        let longest = figures.first(Topic::LongestLength);
+        let fits = longest.map(|figure| format!("; a request of at most {} would fit", figure.printed));
+        let (there, fits) = (there.unwrap_or_default(), fits.unwrap_or_default());
+        return Some(format!("The start is refused: {request} needs {}{there}{fits}.", needed.printed));
+    }
+    if let Some(tokens) = figures.smallest(Topic::StorableTokens) {
+        return Some(format!(
+            "The start is refused: {request} does not fit the pool, which stores {}.",
+            tokens.printed
+        ));
+    }
+    let line = figures.smallest(Topic::Tokens).or_else(|| figures.smallest(Topic::OldTokens));
+    let Some(times) = figures.smallest(Topic::Concurrency) else {
+        let tokens = line?.printed;
+        return Some(format!(
+            "The capacity is {tokens} if every layer keeps every token; the log has no concurrency line."
+        ));
+    };
+    let range = implied(times.printed, times.of);
+    let fits = |value: f64| (range.low - 1.0..=range.high + 1.0).contains(&value);
+    let tokens = match line {
+        Some(line) if fits(line.printed.value()) => format!("which is {}", line.printed),
+        other => {
+            let about = whole(range.low.midpoint(range.high)).map_or_else(String::new, group_digits);
+            let not = other.map(|line| format!("; the {} of line {} are not it", line.printed, line.line));
+            format!("about {about} tokens at that length{}", not.unwrap_or_default())
+        }
+    };
+    let each = if figures.of(Topic::Concurrency).count() > 1 { "in the engine with the least, " } else { "" };
+    Some(format!(
+        "The capacity is {each}{} requests of {} tokens at once, {tokens}.",
+        times.printed.to_string().trim_end_matches('x'),
+        group_digits(times.of.unwrap_or(0)),
+    ))
+}
