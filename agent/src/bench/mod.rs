@@ -26,7 +26,7 @@ use kvscope_sizing::Bytes;
 pub use plan::{
     CaseRequest, CaseSizing, DEFAULT_CONTEXTS, FormShape, GqaShape, MlaShape, Plan, Progress, Stage,
 };
-pub use store::{RunSummary, Store};
+pub use store::Store;
 
 /// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
 ///

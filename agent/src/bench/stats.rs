@@ -1,17 +1,13 @@
 //! Statistics over samples.
 
-use kvscope_protocol::run::SampleSummary;
+use kvscope_protocol::run::{SampleSummary, quantile};
 
 /// Median, p05, p95, count and coefficient of variation; `None` without samples.
 pub(crate) fn summarise(samples: &[f64]) -> Option<SampleSummary> {
-    let sorted = sorted(samples);
-    if sorted.is_empty() {
-        return None;
-    }
     Some(SampleSummary {
-        median: quantile(&sorted, 0.5),
-        p05: quantile(&sorted, 0.05),
-        p95: quantile(&sorted, 0.95),
+        median: quantile(samples, 0.5)?,
+        p05: quantile(samples, 0.05)?,
+        p95: quantile(samples, 0.95)?,
         n: u32::try_from(samples.len()).unwrap_or(u32::MAX),
         cv: coefficient_of_variation(samples),
     })
@@ -19,13 +15,12 @@ pub(crate) fn summarise(samples: &[f64]) -> Option<SampleSummary> {
 
 /// The middle value; NaN without samples.
 pub(crate) fn median(samples: &[f64]) -> f64 {
-    quantile(&sorted(samples), 0.5)
+    at(samples, 0.5)
 }
 
 /// (p95 − p05) / median; NaN without samples.
 pub(crate) fn relative_spread(samples: &[f64]) -> f64 {
-    let sorted = sorted(samples);
-    (quantile(&sorted, 0.95) - quantile(&sorted, 0.05)) / quantile(&sorted, 0.5)
+    (at(samples, 0.95) - at(samples, 0.05)) / at(samples, 0.5)
 }
 
 /// Sample standard deviation over mean; `None` for fewer than two samples.
@@ -39,23 +34,9 @@ pub(crate) fn coefficient_of_variation(samples: &[f64]) -> Option<f64> {
     Some(variance.sqrt() / mean)
 }
 
-fn sorted(samples: &[f64]) -> Vec<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-}
-
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = share * last as f64;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and the last index"
-    )]
-    let below = (place.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+/// NaN without samples.
+fn at(samples: &[f64], share: f64) -> f64 {
+    quantile(samples, share).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

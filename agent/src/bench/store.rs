@@ -2,8 +2,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use kvscope_protocol::run::{Ended, Line, LineWarning, ReadRun, read_lines};
-use serde::Serialize;
+use kvscope_protocol::run::{Line, LineWarning, ReadRun, RunSummary, read_lines};
 
 use super::BenchError;
 
@@ -12,25 +11,6 @@ use super::BenchError;
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
-}
-
-/// A stored run in short.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunSummary {
-    /// The run's name.
-    pub run: String,
-    /// When it started, RFC 3339, UTC; `null` where the file is unreadable.
-    pub started: Option<String>,
-    /// `cpu` or `cuda`; `null` where the file is unreadable.
-    pub backend: Option<String>,
-    /// How it ended; `null` where the file is unreadable.
-    pub ended: Option<Ended>,
-    /// Cases in it.
-    pub cases: usize,
-    /// Cases with a measured figure.
-    pub measured: usize,
-    /// Damaged lines.
-    pub warnings: Vec<LineWarning>,
 }
 
 impl Store {
@@ -195,7 +175,7 @@ fn summarise(name: &str, read: Result<ReadRun, BenchError>) -> RunSummary {
 
 #[cfg(test)]
 mod tests {
-    use kvscope_protocol::run::{Header, Machine, PlanRecord, RUN_SCHEMA};
+    use kvscope_protocol::run::{Ended, Header, Machine, PlanRecord, RUN_SCHEMA};
 
     use super::*;
 

@@ -3,4 +3,6 @@
 pub mod run;
 mod view;
 
-pub use view::{AxisScale, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS, Room, ViewState};
+pub use view::{
+    AxisScale, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS, Room, ViewState,
+};

@@ -4,6 +4,8 @@
 //! [`read_lines`] folds a file into a [`Run`] and keeps what is readable of a damaged one. What is unknown is `null`.
 
 mod lines;
+mod samples;
+mod summary;
 mod verdict;
 
 use kvscope_sizing::prediction::{Bound, Calibration, Grade};
@@ -11,6 +13,8 @@ use kvscope_sizing::{Bytes, Tokens};
 use serde::{Deserialize, Serialize};
 
 pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
+pub use samples::quantile;
+pub use summary::RunSummary;
 pub use verdict::{Verdict, WorstPoint, verdicts};
 
 /// The version of the stored form. A reader refuses a newer one.
@@ -140,7 +144,8 @@ pub struct Case {
     pub correct: Option<bool>,
     /// The largest difference from the reference over the largest reference value.
     pub largest_relative_error: Option<f64>,
-    /// `ok`; `unsteady` when the samples vary by more than 10 %; `partial: …`, `skipped: …` or `failed: …` with the reason.
+    /// `ok`; `unsteady` when the samples vary by more than 10 %; `unsteady: …` when what the prediction rests on does not hold
+    /// still, such as the machine's ceilings; `partial: …`, `skipped: …` or `failed: …` with the reason.
     pub status: String,
     /// What a reader of the figures has to know.
     #[serde(default)]
@@ -206,12 +211,19 @@ pub struct SampleSummary {
 impl Case {
     /// (predicted − measured) / measured of the time: positive where the step was faster than predicted.
     pub fn time_error(&self) -> Option<f64> {
-        let measured = self.measured.as_ref()?.seconds.median;
+        let measured = self.timing()?.median;
         let predicted = self.predicted.seconds?;
         (measured > 0.0).then(|| (predicted - measured) / measured)
     }
 
-    /// Whether the figures hold as they are.
+    /// The time of one step; none where nothing was measured and where the result was wrong or the case failed, since the
+    /// time of a wrong result is no speed.
+    pub fn timing(&self) -> Option<SampleSummary> {
+        let is_wrong = self.correct == Some(false) || self.status.starts_with("failed");
+        self.measured.as_ref().filter(|_| !is_wrong).map(|measured| measured.seconds)
+    }
+
+    /// Whether the figures hold as they are: a case that is unsteady or partial is in no verdict.
     pub fn is_steady(&self) -> bool {
         self.status == "ok"
     }
@@ -258,6 +270,19 @@ mod tests {
             seconds: SampleSummary { median, p05: median, p95: median, n: 10, cv: Some(0.01) },
             samples_seconds: vec![median; 10],
         }
+    }
+
+    #[test]
+    fn a_wrong_or_failed_case_has_no_time_and_no_error() {
+        let mut case = case(0, "gqa", 1.0, Some(measured(1.25)));
+        assert!((case.time_error().unwrap() + 0.2).abs() < 1e-12, "1 against 1.25 is 20 % low");
+        case.status = "unsteady: the ceilings vary".to_owned();
+        assert!(case.timing().is_some() && !case.is_steady());
+        case.status = "failed: out of memory".to_owned();
+        assert_eq!((case.timing(), case.time_error()), (None, None));
+        case.status = "ok".to_owned();
+        case.correct = Some(false);
+        assert_eq!((case.timing(), case.time_error()), (None, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use kvscope_sizing::Tokens;
 
-use super::Case;
+use super::{Case, quantile};
 
 /// How well the prediction held over the cases of one form. Errors are ratios: 0.1 is 10 %.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -50,7 +50,7 @@ pub fn verdicts(cases: &[Case]) -> Vec<Verdict> {
 }
 
 fn verdict_of(form: &str, cases: &[Case]) -> Verdict {
-    let measured = || cases.iter().filter(|case| case.form == form && case.measured.is_some());
+    let measured = || cases.iter().filter(|case| case.form == form && case.timing().is_some());
     let steady: Vec<(&Case, f64)> = measured()
         .filter(|case| case.is_steady())
         .filter_map(|case| case.time_error().map(|error| (case, error)))
@@ -106,22 +106,6 @@ fn sentence(verdict: &Verdict) -> String {
         worst.error * 100.0,
         worst.context.short(),
     )
-}
-
-/// The `share` quantile with linear interpolation between samples; `None` without samples.
-pub(super) fn quantile(samples: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    let place = share.clamp(0.0, 1.0) * last as f64;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and the last index"
-    )]
-    let below = (place.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
 fn count(n: usize) -> u32 {
