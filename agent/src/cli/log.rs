@@ -11,7 +11,7 @@ use crate::model::Model;
 use crate::output::{self, Figures};
 
 /// Start-up logs have some thousand lines; a file beyond this is something else.
-const LARGEST_LOG: u64 = 256 << 20;
+const LARGEST_LOG: u64 = 64 << 20;
 /// Ranks that are named one by one in the table.
 const NAMED_RANKS: usize = 4;
 
@@ -39,9 +39,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         model.as_ref().map(|model| GivenModel { label: &model.label, architecture: &model.architecture });
     let decoded = decode_log(&text, given).map_err(|error| Failure::input(format!("{label}: {error}")))?;
     if arguments.json {
-        output::json(&decoded);
+        output::json(&decoded)?;
     } else {
-        output::figures(&shown(&decoded));
+        output::figures(&shown(&decoded))?;
         warn(decoded.warnings.iter().map(|warning| (label, warning)));
     }
     if !decoded.has_differences() {
@@ -125,5 +125,65 @@ fn place(figure: &LogFigure) -> String {
         0 => figure.line.to_string(),
         count if count > NAMED_RANKS => format!("{} ({count} ranks)", figure.line),
         _ => format!("{} ({})", figure.line, figure.ranks.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use super::*;
+
+    const LINES: &str = "vLLM API server version 0.19.0\nGPU KV cache size: 290,864 tokens\n\
+                         Maximum concurrency for 32,768 tokens per request: 33.04x\n";
+
+    fn run_on(bytes: &[u8], model: Option<&str>) -> Result<(), Failure> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("start.log");
+        std::fs::write(&path, bytes).unwrap();
+        run(&Arguments {
+            file: path.to_str().unwrap().to_owned(),
+            model: model.map(str::to_owned),
+            json: false,
+        })
+    }
+
+    fn status(result: &Result<(), Failure>) -> ExitCode {
+        result.as_ref().err().map_or(ExitCode::SUCCESS, Failure::exit_code)
+    }
+
+    #[test]
+    fn logs_in_the_utf_16_of_a_windows_redirection_are_read() {
+        let mut little = vec![0xff, 0xfe];
+        little.extend(LINES.encode_utf16().flat_map(u16::to_le_bytes));
+        let mut big = vec![0xfe, 0xff];
+        big.extend(LINES.encode_utf16().flat_map(u16::to_be_bytes));
+        for bytes in [little, big] {
+            assert_eq!(status(&run_on(&bytes, None)), ExitCode::SUCCESS);
+        }
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_replaced() {
+        let bytes = [b"\xff\x80 progress \xe2\x96\n".as_slice(), LINES.as_bytes(), b"\xe2"].concat();
+        assert_eq!(status(&run_on(&bytes, Some("qwen3.5-27b"))), ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn a_difference_is_status_1_and_a_file_without_a_known_line_2() {
+        // 1487 blocks // 4 × 784 tokens are 290,864.
+        let wrong = LINES.replace("290,864", "290,080");
+        let differs = run_on(wrong.as_bytes(), Some("qwen3.5-27b"));
+        assert_eq!(status(&differs), ExitCode::from(1));
+        assert!(differs.unwrap_err().to_string().contains("1 of 2 figures differ"));
+        let nothing = run_on(b"\x00\x01\x02 nothing", None);
+        assert_eq!(status(&nothing), ExitCode::from(2));
+        assert_eq!(status(&run_on(LINES.as_bytes(), Some("no-such-model"))), ExitCode::from(2));
+    }
+
+    #[test]
+    fn standard_input_holds_one_of_the_two() {
+        let both = Arguments { file: "-".to_owned(), model: Some("-".to_owned()), json: false };
+        assert_eq!(status(&run(&both)), ExitCode::from(2));
     }
 }

@@ -36,6 +36,20 @@ fn agree(decoded: &DecodedLog, names: &[&str]) {
     assert!(!decoded.has_differences());
 }
 
+/// By hand: a state of 32 × 128 × 128 × 4 + 8192 × 3 × 2 = 2,146,304 B is 2096 tokens of 1024 B; 2.95 GiB are 147 blocks
+/// of 10 such pages; 147 // 4 × 2096 = 75,456, and 147 / (32 + 3 × 2) = 3.87.
+#[test]
+fn states_kept_for_prefixes_count_twice() {
+    let decoded = decoded(&log("vllm-0.20-align"));
+    assert_eq!(decoded.engine.to_string(), "vllm@0.20.0");
+    assert_eq!(decoded.settings.mamba_cache_mode.map(kvscope_sizing::MambaCacheMode::name), Some("align"));
+    agree(&decoded, &["logged_kv_tokens", "max_concurrency", "attention_block_size"]);
+    assert_eq!(decoded.contradictions.len(), 1);
+    let without = self::decoded(&log("vllm-0.20-align").replace("'align'", "'none'"));
+    // 147 / (32 + 3)
+    assert_eq!(recomputed(figures(&without, "max_concurrency")[0]), "4.20x");
+}
+
 /// A user took 290,864 tokens for the capacity; it is 33.04 requests of 32,768. By hand: a state of 784 tokens' bytes
 /// in each of 3 groups beside one of attention; 42 + 3 blocks a request, so 33.04 requests are 1487 blocks, and
 /// 1487 // 4 × 784 = 290,864.
@@ -205,6 +219,25 @@ fn one_stream_is_shared_and_states_are_not() {
     assert_eq!(decoded.capacity.as_deref(), Some("The capacity is 262,144 tokens, shared by 4 sequences."));
 }
 
+/// Lines of <https://github.com/ggml-org/llama.cpp/pull/23792>: 48 layers, each 3 × 10,240 × 4 B and 48 × 128 × 128 × 4 B,
+/// for three sequences; or, which is as much, for one with two snapshots to roll back to.
+#[test]
+fn snapshots_are_states_too() {
+    for (sequences, settings) in [("3 seqs  0 rs_seq", (3, 0)), ("1 seqs  2 rs_seq", (1, 2))] {
+        let text = format!(
+            "print_info: general.name = Qwen3.6 27B\nllama_context: n_ctx = 8192\n\
+             [47161] 0.15.050.795 I llama_memory_recurrent: size =  448.88 MiB (     3 cells,  65 layers,  {sequences}), \
+             R (f32):   16.88 MiB, S (f32):  432.00 MiB\n"
+        );
+        let decoded = decoded(&text);
+        agree(&decoded, &["state_bytes", "state_conv_bytes", "state_recurrent_bytes"]);
+        assert_eq!(
+            (decoded.settings.n_seq_max, decoded.settings.n_rs_seq),
+            (Some(settings.0), Some(settings.1))
+        );
+    }
+}
+
 /// The public case `swa-gemma4-26b-128k`: 5 × 2 × 2 × 512 × 2 B × 131,072 = 2560 MiB and, for 1536 cells,
 /// 25 × 2 × 8 × 256 × 2 B × 1536 = 300 MiB.
 #[test]
@@ -296,6 +329,22 @@ fn an_unknown_model_leaves_the_meaning() {
     assert_eq!(decoded.contradictions.len(), 1, "this needs no model");
 }
 
+/// Engines of data-parallel ranks print in any order; each token line belongs to its own rank's concurrency.
+#[test]
+fn ranks_that_print_in_turn_are_not_mixed() {
+    let text = "(EngineCore_DP0 pid=1) INFO GPU KV cache size: 100,000 tokens\n\
+                (EngineCore_DP1 pid=2) INFO GPU KV cache size: 200,000 tokens\n\
+                (EngineCore_DP1 pid=2) INFO Maximum concurrency for 10,000 tokens per request: 20.00x\n\
+                (EngineCore_DP0 pid=1) INFO Maximum concurrency for 10,000 tokens per request: 10.00x\n";
+    let decoded = decoded(text);
+    assert!(decoded.contradictions.is_empty(), "{:?}", decoded.contradictions);
+    let capacity = decoded.capacity.unwrap();
+    assert_eq!(
+        capacity,
+        "The capacity of the engine that has least is 10.00 requests of 10,000 tokens at once, which is 100,000 tokens."
+    );
+}
+
 #[test]
 fn garbage_is_an_error_in_one_sentence() {
     for text in
@@ -309,7 +358,8 @@ fn garbage_is_an_error_in_one_sentence() {
     assert!(error.contains("of vllm, but holds none of its lines about memory"), "{error}");
 }
 
-const LOGS: [&str; 9] = [
+const LOGS: [&str; 10] = [
+    "vllm-0.20-align",
     "vllm-0.6",
     "vllm-0.19-hybrid",
     "vllm-0.26-refused",
@@ -328,7 +378,7 @@ fn cut_ends_invent_no_figures() {
         let text = log(name);
         let whole: Vec<String> =
             decoded(&text).figures.iter().map(|figure| figure.printed.to_string()).collect();
-        for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)).step_by(7) {
+        for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)).step_by(13) {
             for part in [&text[..at], &text[at..]] {
                 let Ok(decoded) = decode_log(part, None) else { continue };
                 for figure in decoded.figures {

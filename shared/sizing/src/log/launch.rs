@@ -22,6 +22,8 @@ pub struct ReadSetting {
 pub(super) struct Launch {
     pub(super) version: Option<String>,
     pub(super) model: Option<String>,
+    /// How drafts are made.
+    pub(super) draft_method: Option<String>,
     pub(super) settings: Settings,
     pub(super) read: Vec<ReadSetting>,
     pub(super) warnings: Vec<Warning>,

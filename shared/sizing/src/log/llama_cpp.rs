@@ -35,6 +35,8 @@ struct Allocation<'l> {
     cells: Option<u64>,
     sequences: Option<u64>,
     streams: Option<u64>,
+    /// Snapshots of each state to roll back to.
+    snapshots: Option<u64>,
     /// Type and size of K and V, or of R and S.
     sides: Vec<(&'l str, Printed, usize, usize)>,
     start: usize,
@@ -101,15 +103,16 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
         return None;
     }
     let found = allocation(line)?;
-    if let Some(sequences) = found.sequences.filter(|_| reading.figures.first(Topic::Cache).is_none()) {
-        let settings = &reading.launch.settings;
-        let (known_sequences, known_unified) = (settings.n_seq_max.is_some(), settings.kv_unified.is_some());
-        if !known_sequences && sequences > 0 {
-            reading.launch.set("n_seq_max", &sequences.to_string(), line.number);
-        }
-        if let Some(streams) = found.streams.filter(|_| sequences > 1 && !known_unified) {
-            reading.launch.set("kv_unified", if streams == 1 { "true" } else { "false" }, line.number);
-        }
+    let settings = &reading.launch.settings;
+    let (no_sequences, no_streams) = (settings.n_seq_max.is_none(), settings.kv_unified.is_none());
+    if let Some(sequences) = found.sequences.filter(|sequences| no_sequences && *sequences > 0) {
+        reading.launch.set("n_seq_max", &sequences.to_string(), line.number);
+    }
+    if let Some(streams) = found.streams.filter(|_| no_streams && !recurrent && found.sequences > Some(1)) {
+        reading.launch.set("kv_unified", if streams == 1 { "true" } else { "false" }, line.number);
+    }
+    if let Some(snapshots) = found.snapshots {
+        reading.launch.set("n_rs_seq", &snapshots.to_string(), line.number);
     }
     let window = std::mem::take(&mut reading.window_next);
     if !recurrent
@@ -164,6 +167,7 @@ fn allocation(line: &Line) -> Option<Allocation<'_>> {
         cells: None,
         sequences: None,
         streams: None,
+        snapshots: None,
         sides: Vec::new(),
         start: line.text.find(marker)? + marker.len() - "size".len(),
         end: scan.at(),
@@ -174,10 +178,13 @@ fn allocation(line: &Line) -> Option<Allocation<'_>> {
         let words = scan.up_to(")").unwrap_or("");
         if let Some((head, _)) = words.split_once(" seqs") {
             let count = head.rsplit(',').next().unwrap_or("").trim();
+            // Builds without the second number have one stream.
             let (sequences, streams) = count.split_once('/').unwrap_or((count, "1"));
             found.sequences = sequences.trim().parse().ok();
             found.streams = streams.trim().parse().ok();
         }
+        let snapshots = words.split_once(" rs_seq").and_then(|(head, _)| head.split_whitespace().next_back());
+        found.snapshots = snapshots.and_then(|count| count.parse().ok());
         found.end = scan.at();
     }
     for side in ["K (", "V (", "R (", "S ("] {
@@ -301,15 +308,13 @@ fn pairs(logged: &Figures, own: &Figures, topic: Topic) -> Vec<(usize, usize)> {
 pub(super) fn capacity(reading: &Reading) -> Option<String> {
     let settings = &reading.launch.settings;
     let whole = reading.figures.of(Topic::Cache).filter_map(|figure| figure.of).max();
-    let (cells, sequences) = (settings.n_ctx.or(whole)?, settings.n_seq_max.unwrap_or(1));
-    if reading.figures.first(Topic::Cache).is_none() && reading.figures.first(Topic::State).is_none() {
-        return None;
-    }
-    if whole.is_none() && reading.figures.first(Topic::State).is_some() {
+    let sequences = settings.n_seq_max.unwrap_or(1);
+    let Some(cells) = settings.n_ctx.or(whole) else {
+        reading.figures.first(Topic::State)?;
         return Some(format!(
-            "The capacity is {sequences} sequences of any length: no layer keeps its tokens."
+            "The capacity is that of {sequences} recurrent states; the log shows no cache of tokens."
         ));
-    }
+    };
     if sequences == 1 {
         return Some(format!("The capacity is one sequence of {} tokens.", group_digits(cells)));
     }

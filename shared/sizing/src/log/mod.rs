@@ -35,6 +35,9 @@ use figures::{Figure, Figures};
 use launch::Launch;
 use line::Line;
 
+/// No start has as many; a file beyond it is no start-up log.
+const MOST_FIGURES: usize = 5000;
+
 /// A model that the caller knows the log to be about.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenModel<'a> {
@@ -198,6 +201,14 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
             let mut reading = Reading::default();
             for line in &lines {
                 (decoder.read)(line, &mut reading);
+                if reading.figures.all.len() > MOST_FIGURES {
+                    let what = format!(
+                        "more than {MOST_FIGURES} figures; what follows line {} is left out",
+                        line.number
+                    );
+                    reading.launch.warn("log", what);
+                    break;
+                }
             }
             (decoder, reading)
         })

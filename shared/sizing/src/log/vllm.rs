@@ -4,7 +4,7 @@
 //! `model_executor/models/config.py`) and logs in public reports.
 
 use super::figures::Figures;
-use super::launch::{Key, kv_format, plain, reversed, truth, version};
+use super::launch::{Key, Launch, kv_format, plain, reversed, truth, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit, whole};
 use super::topic::{Pattern, Topic};
@@ -82,7 +82,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.starts_again(line, scan.at());
         reading.launch.version = version(&line.text[scan.at()..]).or(reading.launch.version.take());
         reading.launch.model(line.value("model"));
-        reading.launch.read(line, KEYS);
+        arguments(line, reading);
     } else if line.has("non-default args") || line.has("Namespace(") || line.has("vllm serve") {
         if line.has("vllm serve") {
             let first =
@@ -90,7 +90,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
             reading.launch.model(first.filter(|word| !word.starts_with('-')));
         }
         reading.launch.model(line.value("model"));
-        reading.launch.read(line, KEYS);
+        arguments(line, reading);
     } else if line.has("max_num_batched_tokens=") {
         reading.launch.read(line, &KEYS[5..6]);
     }
@@ -109,6 +109,11 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
     if line.has("fp8_ds_mla KV cache format") {
         reading.launch.set("kv_dtype", "fp8_ds_mla", line.number);
     }
+    if let Some(scan) = line.after("Mamba cache mode is set to ")
+        && let Some(mode) = line.unquoted(&line.text[scan.at()..])
+    {
+        reading.launch.set("mamba_cache_mode", mode, line.number);
+    }
     if let Some(scan) = line.after("Asynchronous scheduling is ") {
         let on = line.text[scan.at()..].starts_with("enabled");
         reading.launch.set("async_scheduling", if on { "true" } else { "false" }, line.number);
@@ -121,6 +126,15 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         if let Some(length) = line.after("max seq len (").and_then(|mut scan| scan.number()?.whole()) {
             reading.launch.set("max_model_len", &length.to_string(), line.number);
         }
+    }
+}
+
+fn arguments(line: &Line, reading: &mut Reading) {
+    reading.launch.read(line, KEYS);
+    if line.has("speculative_config")
+        && let Some(method) = line.value("method")
+    {
+        reading.launch.draft_method = Some(method.to_owned());
     }
 }
 
@@ -148,7 +162,9 @@ pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Cont
         if old {
             tokens.topic = Topic::OldTokens;
         }
-        let Some(next) = concurrencies.iter().find(|next| next.line >= tokens.line) else { continue };
+        let behind = || concurrencies.iter().filter(|next| next.line >= tokens.line);
+        let own = behind().find(|next| next.ranks == tokens.ranks);
+        let Some(next) = own.or_else(|| behind().next()) else { continue };
         let implied = implied(next.printed, next.of);
         if (implied.low - 1.0..=implied.high + 1.0).contains(&tokens.printed.value()) {
             continue;
@@ -248,8 +264,28 @@ impl Planner<'_> {
     }
 }
 
+/// Layers that drafting adds are not in the log; the usual count is taken and said.
+fn drafts(launch: &mut Launch) {
+    if launch.settings.draft_tokens() == 0 || launch.settings.draft_layers.is_some() {
+        return;
+    }
+    if launch.draft_method.as_deref().is_some_and(|method| method.contains("mtp")) {
+        launch.settings.draft_layers = Some(1);
+        launch.warn(
+            "draft_layers",
+            "drafts come from the model's own prediction layers; one is assumed to keep a cache",
+        );
+    } else {
+        launch.warn(
+            "draft_layers",
+            "drafts come from another model, whose layers are not in the log and not counted",
+        );
+    }
+}
+
 /// Recomputes the figures by the planner's rules for `architecture`.
 pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
+    drafts(&mut reading.launch);
     let planner = Planner { architecture, engine, settings: reading.launch.settings.clone() };
     let query = Query::new(architecture, engine.clone(), &planner.settings)?;
     let report = report(&query)?;
@@ -344,9 +380,9 @@ pub(super) fn capacity(reading: &Reading) -> Option<String> {
             format!("about {about} tokens at that length{}", not.unwrap_or_default())
         }
     };
-    let each = if figures.of(Topic::Concurrency).count() > 1 { "in the engine with the least, " } else { "" };
+    let each = if figures.of(Topic::Concurrency).count() > 1 { " of the engine that has least" } else { "" };
     Some(format!(
-        "The capacity is {each}{} requests of {} tokens at once, {tokens}.",
+        "The capacity{each} is {} requests of {} tokens at once, {tokens}.",
         times.printed.to_string().trim_end_matches('x'),
         group_digits(times.of.unwrap_or(0)),
     ))
