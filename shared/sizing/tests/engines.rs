@@ -324,3 +324,21 @@ fn engines_reserve_at_least_the_state() {
         }
     }
 }
+
+/// A list of what an engine keeps is not computed, which is not the same as an empty one.
+#[test]
+fn components_under_an_engine_are_null() {
+    let architecture = find_entry("llama-3.1-8b").unwrap().architecture().unwrap();
+    let settings = Settings::default();
+    let size = kvscope_sizing::engine::size_in_engine(
+        "own",
+        &architecture,
+        &"vllm".parse().unwrap(),
+        Some(Tokens::new(4096)),
+        1,
+        &settings,
+    );
+    let json = serde_json::to_value(size.unwrap()).unwrap();
+    assert_eq!(json.get("components"), Some(&serde_json::Value::Null));
+    assert!(json["logical"]["components"].as_array().is_some_and(|rows| !rows.is_empty()));
+}

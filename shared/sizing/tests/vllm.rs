@@ -263,3 +263,29 @@ fn the_longest_length_fits_and_one_token_more_does_not() {
         }
     }
 }
+
+/// A config without a length, and no `max_model_len`: what goes by the longest request is unanswered, not figured for 0.
+#[test]
+fn without_a_longest_request_nothing_is_computed_for_zero_tokens() {
+    let config = r#"{"model_type": "falcon_h1", "num_hidden_layers": 4, "hidden_size": 2048, "dtype": "bfloat16",
+        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
+        "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
+    let architecture = read_config(config).unwrap();
+    let all = of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "all")]);
+    assert!(all.figure(Quantity::StateBlocksPerRequest).is_none());
+    let lacks = |quantity| {
+        all.unanswered.iter().any(|row| row.quantity == quantity && row.why.contains("max_model_len"))
+    };
+    assert!(
+        lacks(Quantity::StateBlocksPerRequest) && lacks(Quantity::NeededBytesOneRequest),
+        "{:?}",
+        all.unanswered
+    );
+    assert!(all.padding.is_empty(), "{:?}", all.padding);
+    // One state a request, whatever its length.
+    let none = of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none")]);
+    let states = whole(&none, Quantity::StateBlocksPerRequest);
+    let given = of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none"), ("max_model_len", "4096")]);
+    assert_eq!(states, whole(&given, Quantity::StateBlocksPerRequest));
+    assert!(states > 0 && !given.padding.is_empty());
+}

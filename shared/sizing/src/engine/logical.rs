@@ -1,7 +1,7 @@
 //! Engines whose state is dense: `logical`, transformers, and TensorRT-LLM's estimate.
 
 use super::naive::Naive;
-use super::shard::{LayerRange, RankState, Surplus, quantity_of, rank_ranges};
+use super::shard::{LayerRange, RankState, Split, Surplus, quantity_of, rank_ranges};
 use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::mixer::Mixer;
 use crate::settings::Settings;
@@ -14,7 +14,7 @@ pub(super) struct DenseRules {
     /// The settings with the engine's defaults filled in.
     pub(super) settings: Settings,
     /// Tensor-parallel ranks that share a layer's heads.
-    pub(super) tp: u64,
+    pub(super) split: Split,
     /// Tokens of a block that caches of every token are rounded up to; 1 for none.
     pub(super) block: u64,
     /// What the engine keeps otherwise than the mixer says.
@@ -41,7 +41,8 @@ impl DenseRules {
             }
         }
         let settings = query.settings.clone();
-        Self { tp: settings.tp(), settings, block: 1, adjust: std::convert::identity, warnings }
+        let split = Split::even(settings.tp());
+        Self { split, settings, block: 1, adjust: std::convert::identity, warnings }
     }
 }
 
@@ -49,7 +50,8 @@ impl<'q> DensePlan<'q> {
     pub(super) fn new(query: &'q Query<'q>, rules: DenseRules) -> Result<Self> {
         let formats = query.architecture.formats(&rules.settings);
         let state = |range: &LayerRange| {
-            let mut rank = RankState::adjusted(query.architecture, &formats, rules.tp, range, rules.adjust)?;
+            let mut rank =
+                RankState::adjusted(query.architecture, &formats, rules.split, range, rules.adjust)?;
             rank.add_drafts(rules.settings.draft_layers.unwrap_or(0));
             Ok(rank)
         };

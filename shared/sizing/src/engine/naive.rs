@@ -1,6 +1,6 @@
 //! Bytes by the formulas of tools that do not know a model's layers, for `overestimate_factor`.
 
-use super::shard::{RankClass, RankState, quantity_of};
+use super::shard::{RankClass, RankState, quantity_of, shard_count};
 use super::{Figure, Quantity, needed};
 use crate::architecture::Architecture;
 use crate::fact::Fact;
@@ -108,18 +108,14 @@ impl Naive<'_> {
     /// K and V of `num_key_value_heads` heads of `hidden_size / num_attention_heads` values.
     fn plain_heads(&self) -> Result<Heads> {
         let fields = self.architecture.plain_heads();
-        let missing = |field: &str| Error::field(field, "absent, and the naive formula reads it");
+        let missing =
+            |field: &str| Error::field(field, "no plain number above 0, and the naive formula reads it");
         let hidden = fields.hidden.as_ref().ok_or_else(|| missing("hidden_size"))?;
         let query = fields.query_heads.as_ref().ok_or_else(|| missing("num_attention_heads"))?;
         let kv_heads = fields.kv_heads.as_ref().unwrap_or(query);
-        let own = (kv_heads.get() / self.settings.tp()).max(1);
+        let own = shard_count(kv_heads, self.settings.tp())?;
         let width = Fact::derived(hidden.get() / query.get().max(1), "hidden_size / num_attention_heads");
-        Ok(Heads {
-            query_heads: None,
-            kv_heads: Fact::derived(own, "num_key_value_heads of this rank"),
-            k_width: width.clone(),
-            v_width: width,
-        })
+        Ok(Heads { query_heads: None, kv_heads: own, k_width: width.clone(), v_width: width })
     }
 
     /// The record of a latent is no format of heads: there one byte a value is meant.

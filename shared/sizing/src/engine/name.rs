@@ -84,11 +84,10 @@ impl Engine {
     /// Says so where the version asked for is not known and the newest rules are taken.
     pub fn warning(&self) -> Option<Warning> {
         let asked = self.asked.as_ref().filter(|_| self.version.is_none())?;
-        let newest = self.kind.newest().map_or("the only known".to_owned(), |parts| {
-            let text: Vec<String> = parts.iter().map(u32::to_string).collect();
-            format!("those of {}", text.join("."))
-        });
-        let message = format!("no rules are known for {} {asked}; {newest} are taken", self.kind.name());
+        let newest: Vec<String> = self.kind.newest()?.iter().map(u32::to_string).collect();
+        let newest = newest.join(".");
+        let message =
+            format!("no rules are known for {} {asked}; those of {newest} are taken", self.kind.name());
         Some(Warning::new("engine", message))
     }
 }
@@ -107,7 +106,7 @@ impl Version {
 }
 
 /// `vllm`, `vllm@0.33`, `sglang@0.5.23`, … An unknown version is accepted and takes the newest known rules; see
-/// [`Engine::warning`].
+/// [`Engine::warning`]. An engine whose rules do not go by version refuses one.
 impl FromStr for Engine {
     type Err = Error;
 
@@ -120,11 +119,18 @@ impl FromStr for Engine {
         let kind = EngineKind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name));
         let Some(kind) = kind else {
             let known: Vec<&str> = EngineKind::ALL.into_iter().map(EngineKind::name).collect();
-            let what = format!("unknown engine {name:?}; known: {} (with @version)", known.join(", "));
+            let what = format!(
+                "unknown engine {name:?}; known: {} (vllm and sglang also with @version)",
+                known.join(", ")
+            );
             return Err(Error::setting("engine", what));
         };
         if asked == Some("") {
             return Err(Error::setting("engine", format!("{text:?} has no version after @")));
+        }
+        if let Some(asked) = asked.filter(|_| kind.newest().is_none()) {
+            let what = format!("{} has no rules that go by version; leave out @{asked}", kind.name());
+            return Err(Error::setting("engine", what));
         }
         let version = asked.and_then(|asked| Version::leading(asked.trim_start_matches('v')));
         let known = version.filter(|version| kind.newest().is_some_and(|newest| !newer(&version.0, newest)));
@@ -176,6 +182,15 @@ mod tests {
             assert!(engine.at_least(&[0, 33]) || engine.kind() == EngineKind::SgLang, "{text}");
             assert!(engine.warning().unwrap().message.contains("are taken"), "{text}");
             assert_eq!(engine.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_engine_without_versions_refuses_one() {
+        for kind in EngineKind::ALL.into_iter().filter(|kind| kind.newest().is_none()) {
+            let error = format!("{}@9", kind.name()).parse::<Engine>().unwrap_err().to_string();
+            assert!(error.starts_with("engine: ") && error.contains("leave out @9"), "{error}");
+            assert!(kind.name().parse::<Engine>().is_ok());
         }
     }
 

@@ -33,12 +33,13 @@ pub struct Unanswered {
     pub why: String,
 }
 
-/// Bytes that are reserved for one request of the longest length and hold none of its state.
+/// Reserved bytes that hold no state, counted for one request of the longest length. What the pool has once, such as its
+/// null block, is counted once.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Padding {
     /// What is padded.
     pub what: String,
-    /// How many bytes of one request.
+    /// How many bytes.
     pub bytes: Bytes,
     /// Why the engine does it.
     pub why: String,

@@ -29,6 +29,29 @@ pub(crate) struct RankClass {
     pub(crate) borrows: bool,
 }
 
+/// How many ranks share a layer's heads, and what becomes of heads that they cannot share evenly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    pub(crate) tp: u64,
+    pub(crate) uneven: UnevenHeads,
+}
+
+/// K/V heads that ranks cannot share evenly.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum UnevenHeads {
+    /// The engine does not start.
+    Refused,
+    /// Every rank has room for as many as the fullest one.
+    RoundedUp,
+}
+
+impl Split {
+    /// Even shares alone.
+    pub(crate) fn even(tp: u64) -> Self {
+        Self { tp, uneven: UnevenHeads::Refused }
+    }
+}
+
 /// Layers of a model by index.
 pub(crate) type LayerRange = Range<usize>;
 
@@ -89,21 +112,21 @@ impl RankState {
     ///
     /// # Errors
     ///
-    /// A shape that `tp` does not divide, a format that does not fit, or an overflow.
+    /// A shape that `tp` ranks cannot share, a format that does not fit, or an overflow.
     pub(crate) fn new(
         architecture: &Architecture,
         formats: &Formats,
         tp: u64,
         range: &LayerRange,
     ) -> Result<Self> {
-        Self::adjusted(architecture, formats, tp, range, std::convert::identity)
+        Self::adjusted(architecture, formats, Split::even(tp), range, std::convert::identity)
     }
 
     /// The same with every mixer changed by `adjust` after it was divided.
     pub(crate) fn adjusted(
         architecture: &Architecture,
         formats: &Formats,
-        tp: u64,
+        split: Split,
         range: &LayerRange,
         adjust: impl Fn(Mixer) -> Mixer,
     ) -> Result<Self> {
@@ -111,7 +134,7 @@ impl RankState {
         for class in architecture.classes() {
             let layers = class.layers.iter().filter(|index| range.contains(index)).count() as u64;
             if layers > 0 {
-                classes.push(RankClass::new(class, formats, tp, layers, &adjust)?);
+                classes.push(RankClass::new(class, formats, split, layers, &adjust)?);
             }
         }
         Ok(Self { classes })
@@ -185,14 +208,14 @@ impl RankClass {
     fn new(
         class: &LayerClass,
         formats: &Formats,
-        tp: u64,
+        split: Split,
         layers: u64,
         adjust: &impl Fn(Mixer) -> Mixer,
     ) -> Result<Self> {
         let mut mixers = Vec::with_capacity(class.mixers.len());
         let mut components = Vec::new();
         for mixer in &class.mixers {
-            let own = adjust(shard(mixer, tp)?);
+            let own = adjust(shard(mixer, split)?);
             components.extend(own.components(formats)?);
             mixers.push(own);
         }
@@ -213,12 +236,13 @@ pub(crate) fn quantity_of(kind: ComponentKind) -> Quantity {
     }
 }
 
-/// The mixer as one of `tp` ranks holds it. K/V heads are divided, at least one stays; latents, index keys and
-/// compressed entries are the same on every rank; recurrent heads and channels are divided.
+/// The mixer as one rank holds it. K/V heads are divided, at least one stays; latents, index keys and compressed entries
+/// are the same on every rank; recurrent heads and channels are divided.
 ///
 /// Source: vLLM 0.33 `ModelConfig.get_num_kv_heads` and `mamba_utils`; SGLang 0.5.23 `mamba_utils`.
-fn shard(mixer: &Mixer, tp: u64) -> Result<Mixer> {
+fn shard(mixer: &Mixer, split: Split) -> Result<Mixer> {
     let mut own = mixer.clone();
+    let tp = split.tp;
     if tp == 1 {
         return Ok(own);
     }
@@ -227,29 +251,55 @@ fn shard(mixer: &Mixer, tp: u64) -> Result<Mixer> {
         | Mixer::IndexedFull(heads, _)
         | Mixer::Sliding { heads, .. }
         | Mixer::Chunked { heads, .. }
-        | Mixer::Cross { heads, .. } => *heads = shard_heads(heads, tp),
+        | Mixer::Cross { heads, .. } => *heads = shard_heads(heads, split)?,
         Mixer::Recurrent(recurrent) => *recurrent = shard_recurrent(recurrent, tp)?,
         // Only an expanded cache holds heads: the query heads of its rank.
         Mixer::Mla(latent) | Mixer::Dsa { latent, .. } => {
-            latent.query_heads = latent.query_heads.as_ref().map(|heads| shard_count(heads, tp));
+            latent.query_heads =
+                latent.query_heads.as_ref().map(|heads| shard_count(heads, tp)).transpose()?;
         }
         Mixer::Compressed(_) | Mixer::None => {}
     }
     Ok(own)
 }
 
-fn shard_heads(heads: &Heads, tp: u64) -> Heads {
-    Heads {
-        query_heads: heads.query_heads.as_ref().map(|heads| shard_count(heads, tp)),
-        kv_heads: shard_count(&heads.kv_heads, tp),
+fn shard_heads(heads: &Heads, split: Split) -> Result<Heads> {
+    let kv_heads = match split.uneven {
+        UnevenHeads::Refused => shard_count(&heads.kv_heads, split.tp)?,
+        UnevenHeads::RoundedUp => rounded_up(&heads.kv_heads, split.tp),
+    };
+    Ok(Heads {
+        query_heads: heads.query_heads.as_ref().map(|heads| shard_count(heads, split.tp)).transpose()?,
+        kv_heads,
         k_width: heads.k_width.clone(),
         v_width: heads.v_width.clone(),
-    }
+    })
 }
 
-/// A rank keeps at least one head, so beyond one head a rank its share no longer falls.
-fn shard_count(heads: &Fact, tp: u64) -> Fact {
-    Fact::derived((heads.get() / tp).max(1), format!("max(1, {} / tp {tp})", heads.source()))
+/// Whether every rank gets as many heads, or every head goes to as many ranks.
+pub(crate) fn shares_evenly(heads: u64, tp: u64) -> bool {
+    heads.is_multiple_of(tp) || tp.is_multiple_of(heads)
+}
+
+/// Heads of one rank. It keeps at least one, so beyond one head a rank its share no longer falls.
+///
+/// # Errors
+///
+/// Neither count divides the other.
+pub(crate) fn shard_count(heads: &Fact, tp: u64) -> Result<Fact> {
+    if !shares_evenly(heads.get(), tp) {
+        let what = format!(
+            "{tp} ranks cannot share {} heads evenly ({}); one must divide the other",
+            heads.get(),
+            heads.source()
+        );
+        return Err(Error::setting("tp", what));
+    }
+    Ok(Fact::derived((heads.get() / tp).max(1), format!("max(1, {} / tp {tp})", heads.source())))
+}
+
+fn rounded_up(heads: &Fact, tp: u64) -> Fact {
+    Fact::derived(heads.get().div_ceil(tp), format!("{} / tp {tp}, rounded up", heads.source()))
 }
 
 fn shard_recurrent(recurrent: &Recurrent, tp: u64) -> Result<Recurrent> {
@@ -357,5 +407,23 @@ mod tests {
         assert!(
             RankState::new(&architecture, &formats, 5, &(0..24)).unwrap_err().to_string().starts_with("tp: ")
         );
+    }
+
+    /// 6 K/V heads on 4 ranks are 2 on the fullest: 1 each would lose two heads.
+    #[test]
+    fn heads_that_ranks_cannot_share_are_refused_or_rounded_up() {
+        let config = r#"{"num_hidden_layers": 1, "num_attention_heads": 24, "num_key_value_heads": 6, "head_dim": 64,
+            "dtype": "bfloat16"}"#;
+        let architecture = read_config(config).unwrap();
+        let formats = architecture.formats(&Settings::default());
+        let error = RankState::new(&architecture, &formats, 4, &(0..1)).unwrap_err();
+        assert_eq!(error.place(), Some("tp"));
+        assert!(error.what().contains("6 heads evenly (num_key_value_heads)"), "{error}");
+        let slope = |split| {
+            let rank = RankState::adjusted(&architecture, &formats, split, &(0..1), std::convert::identity);
+            rank.unwrap().slope(None).unwrap().whole().unwrap()
+        };
+        assert_eq!(slope(Split { tp: 4, uneven: UnevenHeads::RoundedUp }), 2 * 2 * 64 * 2);
+        assert_eq!((slope(Split::even(3)), slope(Split::even(12))), (2 * 2 * 64 * 2, 2 * 64 * 2));
     }
 }

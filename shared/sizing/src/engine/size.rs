@@ -65,12 +65,16 @@ impl Serialize for EngineSize {
         json.serialize_field("resident_bytes", &self.figure(Quantity::ResidentBytes))?;
         json.serialize_field("slope_bytes_per_token", &self.figure(Quantity::SlopeBytesPerToken))?;
         json.serialize_field("fixed_bytes", &self.figure(Quantity::FixedBytesPerRequest))?;
-        for absent in
-            ["read_bytes_per_step", "persisted_bytes", "transfer_bytes", "decode_flops", "prefill_flops"]
-        {
+        for absent in [
+            "read_bytes_per_step",
+            "persisted_bytes",
+            "transfer_bytes",
+            "decode_flops",
+            "prefill_flops",
+            "components",
+        ] {
             json.serialize_field(absent, &None::<u64>)?;
         }
-        json.serialize_field("components", &self.logical.components[..0])?;
         json.serialize_field("engine_report", &self.report)?;
         json.serialize_field("logical", &self.logical)?;
         json.serialize_field("warnings", &self.warnings)?;

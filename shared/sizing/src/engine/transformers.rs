@@ -23,22 +23,38 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     if rules.settings.index_dtype.is_none() {
         rules.settings.index_dtype = Some(IndexFormat::Bf16);
     }
-    if rules.settings.mla_storage.is_none() && can_expand(query.architecture) {
-        rules.settings.mla_storage = Some(MlaStorage::Expanded);
-        let message =
-            "transformers caches K and V of every head, not the latent; set latent to see the other";
-        rules.warnings.push(Warning::new("mla_storage", message));
+    if rules.settings.mla_storage.is_none() && latents(query.architecture).next().is_some() {
+        match missing_width(query.architecture) {
+            None => {
+                rules.settings.mla_storage = Some(MlaStorage::Expanded);
+                let message =
+                    "transformers caches K and V of every head, not the latent; set latent to see the other";
+                rules.warnings.push(Warning::new("mla_storage", message));
+            }
+            Some(field) => {
+                let message = "no value above 0, so the latent is counted; transformers caches K and V of every \
+                               head, so the figures err low";
+                rules.warnings.push(Warning::new(field, message));
+            }
+        }
     }
     Ok(Box::new(DensePlan::new(query, rules)?))
 }
 
-/// Whether the config has MLA layers, and the head widths that their expanded form needs.
-fn can_expand(architecture: &Architecture) -> bool {
-    let mut latents =
-        architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(latent).peekable();
-    latents.peek().is_some()
-        && latents
-            .all(|latent| latent.query_heads.is_some() && latent.nope.is_some() && latent.v_width.is_some())
+fn latents(architecture: &Architecture) -> impl Iterator<Item = &Latent> {
+    architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(latent)
+}
+
+/// The first field that the expanded form of an MLA layer needs and does not have.
+fn missing_width(architecture: &Architecture) -> Option<&'static str> {
+    latents(architecture).find_map(|latent| {
+        let needed = [
+            ("num_attention_heads", &latent.query_heads),
+            ("qk_nope_head_dim", &latent.nope),
+            ("v_head_dim", &latent.v_width),
+        ];
+        needed.into_iter().find(|(_, fact)| fact.is_none()).map(|(field, _)| field)
+    })
 }
 
 fn latent(mixer: &Mixer) -> Option<&Latent> {
@@ -86,5 +102,22 @@ mod tests {
             "num_key_value_heads": 128, "hidden_size": 7168, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
             "qk_nope_head_dim": 128, "v_head_dim": 128}"#;
         assert_eq!(figure(config, &Settings::default(), "slope_bytes_per_token"), 4_997_120);
+    }
+
+    /// Without the widths of heads only the latent can be counted: (512 + 64) × 2 B, and the report says which is missing.
+    #[test]
+    fn a_latent_that_cannot_be_expanded_says_which_field_is_missing() {
+        let full = serde_json::json!({"num_hidden_layers": 1, "num_attention_heads": 128, "num_key_value_heads": 128,
+            "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128});
+        for field in ["qk_nope_head_dim", "v_head_dim"] {
+            let mut config = full.clone();
+            config.as_object_mut().unwrap().remove(field);
+            let architecture = read_config(&config.to_string()).unwrap();
+            let settings = Settings::default();
+            let query = Query::new(&architecture, "transformers".parse().unwrap(), &settings).unwrap();
+            let report = crate::engine::report(&query).unwrap();
+            assert!(report.warnings.iter().any(|warning| warning.field == field), "{:?}", report.warnings);
+            assert_eq!(figure(&config.to_string(), &settings, "slope_bytes_per_token"), (512 + 64) * 2);
+        }
     }
 }

@@ -1,13 +1,18 @@
 //! TensorRT-LLM: what its cache managers budget for a request.
 
 use super::logical::{DensePlan, DenseRules};
+use super::shard::{UnevenHeads, shares_evenly};
 use super::{Profile, Query};
 use crate::Result;
+use crate::architecture::Architecture;
+use crate::fact::Fact;
+use crate::mixer::Mixer;
+use crate::warning::Warning;
 
 /// Tokens of a block where nothing is set; 64 in engines of 2024.
 const DEFAULT_BLOCK: u64 = 32;
 
-/// Per token: layers × K and V of the rank's heads; a latent is not divided, and attention data parallelism leaves each
+/// Per token: layers × K and V of the rank's heads, rounded up; a latent is not divided, and attention data parallelism leaves each
 /// rank all heads. Windows, states and index keys (raw bytes, 132 for 128 values) are as dense as in `logical`; draft
 /// layers come on top. Caches of every token take whole blocks.
 ///
@@ -16,13 +21,57 @@ const DEFAULT_BLOCK: u64 = 32;
 ///
 /// # Errors
 ///
-/// A shape that `tp` does not divide, or an overflow.
+/// Query heads or a state that `tp` ranks cannot share, or an overflow.
 pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
     rules.warnings.retain(|warning| warning.field != "dp");
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
     if rules.settings.dp.is_some_and(|ranks| ranks > 1) {
-        rules.tp = 1;
+        rules.split.tp = 1;
+    }
+    rules.split.uneven = UnevenHeads::RoundedUp;
+    if let Some(heads) = uneven_heads(query.architecture, rules.split.tp) {
+        let message = format!(
+            "{} ranks do not share {} K/V heads evenly ({}); each reserves {}, as the engine rounds up",
+            rules.split.tp,
+            heads.get(),
+            heads.source(),
+            heads.get().div_ceil(rules.split.tp)
+        );
+        rules.warnings.push(Warning::new("tp", message));
     }
     Ok(Box::new(DensePlan::new(query, rules)?))
+}
+
+fn uneven_heads(architecture: &Architecture, tp: u64) -> Option<&Fact> {
+    let mut all =
+        architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(|mixer| match mixer {
+            Mixer::Full(heads)
+            | Mixer::IndexedFull(heads, _)
+            | Mixer::Sliding { heads, .. }
+            | Mixer::Chunked { heads, .. }
+            | Mixer::Cross { heads, .. } => Some(&heads.kv_heads),
+            _ => None,
+        });
+    all.find(|heads| !shares_evenly(heads.get(), tp))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Quantity, Query, report};
+    use crate::{Settings, read_config};
+
+    /// `resource_manager.py`: 6 K/V heads over 4 ranks are (6 + 3) div 4 = 2 on each.
+    #[test]
+    fn heads_of_a_rank_are_rounded_up() {
+        let config = r#"{"num_hidden_layers": 1, "num_attention_heads": 24, "num_key_value_heads": 6, "head_dim": 64,
+            "dtype": "bfloat16"}"#;
+        let architecture = read_config(config).unwrap();
+        let settings = Settings { tp: Some(4), ..Settings::default() };
+        let query = Query::new(&architecture, "trtllm".parse().unwrap(), &settings).unwrap();
+        let report = report(&query).unwrap();
+        let slope = report.figure(Quantity::SlopeBytesPerToken).unwrap();
+        assert_eq!(slope.whole(), Some(2 * 2 * 64 * 2));
+        assert!(report.warnings.iter().any(|warning| warning.message.contains("num_key_value_heads")));
+    }
 }

@@ -9,7 +9,7 @@ mod log;
 
 use super::logical::checkpoint_bytes;
 use super::naive::Naive;
-use super::shard::RankState;
+use super::shard::{RankState, Split};
 use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::format::{KvFormat, StateFormat};
 use crate::settings::Settings;
@@ -64,7 +64,7 @@ impl<'q> LlamaPlan<'q> {
         let formats = query.architecture.formats(&settings);
         let range = 0..query.architecture.layer_count();
         let adjust = layers::without_unused_windows(query.architecture, &mut warnings);
-        let mut rank = RankState::adjusted(query.architecture, &formats, 1, &range, adjust)?;
+        let mut rank = RankState::adjusted(query.architecture, &formats, Split::even(1), &range, adjust)?;
         if let Some(drafts) = settings.draft_layers {
             rank.add_drafts(drafts);
         }

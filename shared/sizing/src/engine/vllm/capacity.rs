@@ -31,9 +31,9 @@ impl VllmPlan<'_> {
         Ok(fewest.unwrap_or(1))
     }
 
-    /// Requests of the longest length that the pool holds, in the engine's own floating point.
-    pub(super) fn max_concurrency(&self) -> Result<f64> {
-        match self.blocks(self.max_model_len) {
+    /// Requests of the longest `length` that the pool holds, in the engine's own floating point.
+    pub(super) fn max_concurrency(&self, length: u64) -> Result<f64> {
+        match self.blocks(length) {
             0 => Err(Error::setting("max_model_len", "a request of this model holds no blocks")),
             blocks => Ok(self.num_blocks()? as f64 / blocks as f64),
         }
@@ -43,9 +43,9 @@ impl VllmPlan<'_> {
     ///
     /// Since 0.21 it is concurrency × longest length, both in floating point, cut off; that can be one below the exact
     /// quotient. Before, blocks were divided evenly over groups as if every layer kept everything.
-    pub(super) fn logged_tokens(&self) -> Result<u64> {
+    pub(super) fn logged_tokens(&self, length: u64) -> Result<u64> {
         if self.rules.group_aware_token_line {
-            return Ok(truncate(self.max_concurrency()? * self.max_model_len as f64));
+            return Ok(truncate(self.max_concurrency(length)? * length as f64));
         }
         let groups = self.grouping.groups.len().max(1) as u64;
         let blocks =
@@ -57,10 +57,10 @@ impl VllmPlan<'_> {
             .ok_or_else(|| Error::overflow("tokens of the pool"))
     }
 
-    /// The longest request up to the longest length that passes the fit check on every rank; 0 where none does.
-    pub(super) fn longest_length(&self) -> Result<u64> {
+    /// The longest request up to `limit` that passes the fit check on every rank; 0 where none does.
+    pub(super) fn longest_length(&self, limit: u64) -> Result<u64> {
         let available = self.available()?;
-        let mut longest = self.max_model_len;
+        let mut longest = limit;
         for bytes in self.block_bytes.iter().copied().filter(|bytes| *bytes > 0) {
             let reserved = if self.rules.null_block_in_check { bytes } else { 0 };
             let usable = available.saturating_sub(reserved) / bytes;

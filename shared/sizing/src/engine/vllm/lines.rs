@@ -17,12 +17,12 @@ impl VllmPlan<'_> {
                 kind.padding
             ));
         }
-        if self.settings.available_kv_bytes.is_none() || self.max_model_len == 0 {
+        let (Some(_), Some(length)) = (self.settings.available_kv_bytes, self.max_model_len) else {
             return Ok(lines);
-        }
-        let tokens = group_digits(self.logged_tokens()?);
-        let length = group_digits(self.max_model_len);
-        let concurrency = self.max_concurrency()?;
+        };
+        let tokens = group_digits(self.logged_tokens(length)?);
+        let concurrency = self.max_concurrency(length)?;
+        let length = group_digits(length);
         lines.push(format!(
             "GPU KV cache size: {tokens} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
         ));

@@ -48,7 +48,8 @@ pub(super) struct VllmPlan<'q> {
     rules: Rules,
     context: Option<Tokens>,
     batch: u64,
-    max_model_len: u64,
+    /// The longest request, where settings or config name it.
+    max_model_len: Option<u64>,
     flight: Flight,
     blocks: Blocks,
     grouping: Grouping,
@@ -95,7 +96,7 @@ impl<'q> VllmPlan<'q> {
             rules,
             context: query.context,
             batch: query.batch,
-            max_model_len: query.max_model_len().unwrap_or(0),
+            max_model_len: query.max_model_len().ok(),
             flight: flight(settings, rules, setup.gpu, &grouping, &mut warnings),
             blocks,
             grouping,
@@ -108,10 +109,7 @@ impl<'q> VllmPlan<'q> {
 
     /// The longest request, which most figures need.
     fn longest(&self) -> Result<u64> {
-        if self.max_model_len == 0 {
-            return Err(super::needed("max_model_len"));
-        }
-        Ok(self.max_model_len)
+        self.max_model_len.ok_or_else(|| super::needed("max_model_len"))
     }
 }
 
@@ -127,22 +125,15 @@ impl Profile for VllmPlan<'_> {
             | Quantity::IndexBytes
             | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
             Quantity::NeededBytesOneRequest => Figure::Bytes(self.needed_bytes(self.longest()?)?),
-            Quantity::MaxConcurrency => {
-                self.longest()?;
-                Figure::Ratio(self.max_concurrency()?)
-            }
-            Quantity::LoggedKvTokens => {
-                self.longest()?;
-                Figure::Tokens(Tokens::new(self.logged_tokens()?))
-            }
+            Quantity::MaxConcurrency => Figure::Ratio(self.max_concurrency(self.longest()?)?),
+            Quantity::LoggedKvTokens => Figure::Tokens(Tokens::new(self.logged_tokens(self.longest()?)?)),
             Quantity::EstimatedMaxModelLen => {
-                self.longest()?;
-                Figure::Tokens(Tokens::new(self.longest_length()?))
+                Figure::Tokens(Tokens::new(self.longest_length(self.longest()?)?))
             }
             Quantity::NumBlocks => Figure::Blocks(self.num_blocks()?),
             Quantity::AttentionBlockSize => Figure::Tokens(Tokens::new(self.blocks.attention)),
             Quantity::PaddingFraction => Figure::Ratio(self.padding_fraction()),
-            Quantity::StateBlocksPerRequest => Figure::Blocks(self.state_blocks()),
+            Quantity::StateBlocksPerRequest => Figure::Blocks(self.state_blocks()?),
             Quantity::MaxRunningRequests
             | Quantity::PoolBytesPerToken
             | Quantity::PoolBytes
@@ -154,7 +145,7 @@ impl Profile for VllmPlan<'_> {
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {
-        self.padding_rows()
+        self.max_model_len.map_or_else(|| Ok(Vec::new()), |length| self.padding_rows(length))
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {

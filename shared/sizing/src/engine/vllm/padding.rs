@@ -12,9 +12,9 @@ impl VllmPlan<'_> {
         fractions.fold(0.0, f64::max)
     }
 
-    pub(super) fn padding_rows(&self) -> Result<Vec<Padding>> {
+    /// Rows of one request of `length` tokens.
+    pub(super) fn padding_rows(&self, length: u64) -> Result<Vec<Padding>> {
         let mut rows = Rows::default();
-        let length = self.max_model_len;
         let widest = self.widest_block();
         for group in &self.grouping.groups {
             let blocks = group.blocks(length, self.flight);

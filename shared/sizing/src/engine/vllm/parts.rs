@@ -59,10 +59,14 @@ impl VllmPlan<'_> {
         total.times(self.batch)
     }
 
-    /// Blocks of one request that hold recurrent state.
-    pub(super) fn state_blocks(&self) -> u64 {
-        let states = self.grouping.groups.iter().filter(|group| group.sets[0].spec.is_state());
-        states.map(|group| group.blocks(self.max_model_len, self.flight)).sum()
+    /// Blocks of one request that hold recurrent state. Where every block of tokens has a state, they go by the longest
+    /// request.
+    pub(super) fn state_blocks(&self) -> Result<u64> {
+        let states = || self.grouping.groups.iter().filter(|group| group.sets[0].spec.is_state());
+        let grow =
+            states().flat_map(|group| &group.sets).any(|set| matches!(set.spec.kind, Kind::StatePerBlock));
+        let length = if grow { self.longest()? } else { 0 };
+        Ok(states().map(|group| group.blocks(length, self.flight)).sum())
     }
 
     /// How many of these layers the rank with the widest block has.
