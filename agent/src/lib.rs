@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cli;
 
+mod batch;
 mod failure;
 mod home;
 mod model;

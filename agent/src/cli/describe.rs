@@ -6,6 +6,9 @@ use crate::failure::Failure;
 use crate::model::Model;
 use crate::output;
 
+/// What the service layer of the description answers for beside formats.
+const ANSWERED: [&str; 2] = ["block_size", "checkpoint_interval"];
+
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
     /// Catalogue id, config.json or GGUF file, folder, or - for standard input
@@ -23,12 +26,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.model else {
-        output::figures(SCHEMA);
-        return Ok(());
+        return output::figures(SCHEMA);
     };
-    let settings = arguments.accounting.settings()?;
+    let settings = arguments.accounting.logical_settings_and(&ANSWERED)?;
     let model = Model::load_checked(name, arguments.accounting.unknown())?;
     let description = describe(&model.label, &model.architecture, &settings);
-    output::json(&description.map_err(|error| model.failure(&error))?);
-    Ok(())
+    output::json(&description.map_err(|error| model.failure(&error))?)
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{Settings, Tokens, Unknown, Warning};
 
+use crate::batch;
 use crate::failure::Failure;
 use crate::output;
 
@@ -24,7 +25,7 @@ pub(super) struct Accounting {
     /// Whose accounting: logical (dense bytes), vllm@0.33, sglang@0.5.23, llama.cpp, trtllm, transformers
     #[arg(long, default_value = "logical", value_name = "ENGINE")]
     engine: String,
-    /// Format of K/V values, latents and entries: bf16, f16, fp8, fp8_ds_mla, q8_0, …
+    /// Format of K/V values, latents and entries: `bf16`, `f16`, `fp8`, `fp8_ds_mla`, `q8_0`, …
     #[arg(long, value_name = "FORMAT")]
     kv_dtype: Option<String>,
     /// Format of index keys: fp8, fp4, bf16
@@ -65,12 +66,7 @@ impl Contexts {
     }
 
     pub(super) fn batch(&self) -> Result<u64, Failure> {
-        let count = kvscope_sizing::parse_count(&self.batch)
-            .map_err(|why| Failure::input(format!("batch: {why}")))?;
-        if count == 0 {
-            return Err(Failure::input("batch: 0 requests hold nothing; give at least 1"));
-        }
-        Ok(count)
+        batch::read(&self.batch)
     }
 }
 
@@ -80,15 +76,26 @@ impl Accounting {
         if self.strict { Unknown::Refuse } else { Unknown::Warn }
     }
 
-    /// The settings, for commands that show logical bytes alone.
+    /// The settings, for commands that show logical bytes alone: what only an engine accounts for is refused.
     pub(super) fn logical_settings(&self) -> Result<Settings, Failure> {
+        self.logical_settings_and(&[])
+    }
+
+    /// As [`Self::logical_settings`], for a command that answers for the settings named in `answered` too.
+    pub(super) fn logical_settings_and(&self, answered: &[&str]) -> Result<Settings, Failure> {
         if self.engine()?.kind() != EngineKind::Logical {
             let engine = &self.engine;
             return Err(Failure::input(format!(
                 "engine: this command shows logical bytes; for {engine} use `kvscope size`"
             )));
         }
-        self.settings()
+        let settings = self.settings()?;
+        match engine_setting(&settings, answered) {
+            None => Ok(settings),
+            Some(name) => Err(Failure::input(format!(
+                "{name}: this command shows logical bytes, which {name} does not change; use `kvscope size`"
+            ))),
+        }
     }
 
     pub(super) fn engine(&self) -> Result<Engine, Failure> {
@@ -122,6 +129,17 @@ impl Accounting {
         }
         Ok(settings)
     }
+}
+
+/// The first setting outside `answered` that only an engine accounts for.
+fn engine_setting(settings: &Settings, answered: &[&str]) -> Option<String> {
+    let given = serde_json::to_value(settings).expect("settings are numbers and words");
+    let given = given.as_object().expect("settings are an object").clone();
+    given.into_iter().find_map(|(name, value)| {
+        let alone = serde_json::Map::from_iter([(name.clone(), value)]);
+        let alone: Settings = serde_json::from_value(alone.into()).expect("a part of what was written above");
+        (alone.names_an_engine() && !answered.contains(&name.as_str())).then_some(name)
+    })
 }
 
 /// Prints the warnings of several figures, each once.

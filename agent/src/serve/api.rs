@@ -3,28 +3,33 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
 use kvscope_sizing::{Settings, Size, StateModel, Tokens, catalogue, find_entry};
 use serde::{Deserialize, Serialize};
 
 use super::Shared;
+use crate::batch;
 use crate::bench::BenchError;
+use crate::failure::Failure;
 
 /// The description of this API, checked in and served as it is.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-/// Every path of the API, as the description names them.
-#[cfg(test)]
-pub(super) const ROUTES: [&str; 6] = [
-    "/api/v1/health",
-    "/api/v1/models",
-    "/api/v1/openapi.json",
-    "/api/v1/runs",
-    "/api/v1/runs/{run}",
-    "/api/v1/size",
-];
+/// Every path of the API, as the description names them, with what answers it.
+pub(super) fn routes() -> [(&'static str, MethodRouter<Arc<Shared>>); 6] {
+    [
+        ("/api/v1/health", get(health)),
+        ("/api/v1/models", get(models)),
+        ("/api/v1/openapi.json", get(openapi)),
+        ("/api/v1/runs", get(runs)),
+        ("/api/v1/runs/{run}", get(run)),
+        ("/api/v1/size", get(size)),
+    ]
+}
 
 /// An error as every path answers it.
 #[derive(Debug, Serialize)]
@@ -52,6 +57,18 @@ impl IntoResponse for Problem {
 impl From<kvscope_sizing::Error> for Problem {
     fn from(error: kvscope_sizing::Error) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_input", error.to_string())
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_input", failure.to_string())
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_query", rejection.body_text())
     }
 }
 
@@ -109,18 +126,21 @@ pub(super) async fn models() -> Json<Vec<ModelRow>> {
     Json(catalogue().iter().map(row).collect())
 }
 
-/// The query of `/api/v1/size`: the options of `kvscope size` for one model and context.
+/// The query of `/api/v1/size`: the options of `kvscope size` for one model and context. An option that only an engine
+/// accounts for is refused, as every other name that is not here.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct SizeQuery {
     model: String,
     context: Option<String>,
-    batch: Option<u64>,
+    batch: Option<String>,
     kv_dtype: Option<String>,
     index_dtype: Option<String>,
     state_dtype: Option<String>,
 }
 
-pub(super) async fn size(Query(query): Query<SizeQuery>) -> Result<Json<Size>, Problem> {
+pub(super) async fn size(query: Result<Query<SizeQuery>, QueryRejection>) -> Result<Json<Size>, Problem> {
+    let Query(query) = query?;
     let mut settings = Settings::default();
     let named = [
         ("kv_dtype", query.kv_dtype),
@@ -134,8 +154,9 @@ pub(super) async fn size(Query(query): Query<SizeQuery>) -> Result<Json<Size>, P
     }
     let entry = find_entry(&query.model)?;
     let context = query.context.map(|text| text.parse::<Tokens>()).transpose()?;
+    let batch = query.batch.as_deref().map_or(Ok(1), batch::read)?;
     let state = StateModel::new(&entry.architecture()?, &settings)?;
-    Ok(Json(state.size(&entry.id, context, query.batch.unwrap_or(1), &settings)?))
+    Ok(Json(state.size(&entry.id, context, batch, &settings)?))
 }
 
 pub(super) async fn runs(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {

@@ -40,7 +40,7 @@ async fn serve(port: u16, store: Store) -> Result<(), Failure> {
         .await
         .map_err(|error| Failure::check(format!("{address}: {error}; choose another with --port")))?;
     let address = listener.local_addr().map_err(|error| Failure::check(format!("{address}: {error}")))?;
-    output::figures(&format!("explorer and API on http://{address}/\n"));
+    output::figures(&format!("explorer and API on http://{address}/\n"))?;
     if !site::is_embedded() {
         output::warning("this binary holds no explorer; build it with `cargo xtask serve`. The API works");
     }
@@ -50,16 +50,12 @@ async fn serve(port: u16, store: Store) -> Result<(), Failure> {
         .map_err(|error| Failure::check(format!("{address}: {error}")))
 }
 
-/// Every route. [`api::ROUTES`] is checked against the OpenAPI document.
+/// The routes of the API, which are checked against the OpenAPI document, and the explorer's files.
 fn router(store: Store, address: SocketAddr) -> Router {
     let shared = Arc::new(Shared { store, hosts: guard::Hosts::of(address) });
-    Router::new()
-        .route("/api/v1/health", get(api::health))
-        .route("/api/v1/openapi.json", get(api::openapi))
-        .route("/api/v1/models", get(api::models))
-        .route("/api/v1/size", get(api::size))
-        .route("/api/v1/runs", get(api::runs))
-        .route("/api/v1/runs/{run}", get(api::run))
+    api::routes()
+        .into_iter()
+        .fold(Router::new(), |router, (path, answer)| router.route(path, answer))
         .route("/api/{*rest}", get(api::unknown))
         .fallback(site::file)
         .layer(middleware::from_fn_with_state(shared.clone(), guard::check))

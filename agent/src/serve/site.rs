@@ -28,8 +28,8 @@ pub(super) async fn file(request: Request) -> Response {
             .into_response();
     };
     // Names of scripts and modules carry a hash of their content; the page itself must be asked for anew.
-    let cache = if path.ends_with(".html") { "no-cache" } else { "public, max-age=31536000, immutable" };
-    let cache = if hashed(path) { cache } else { "no-cache" };
+    let is_page = content_type(path).starts_with("text/html");
+    let cache = if hashed(path) && !is_page { "public, max-age=31536000, immutable" } else { "no-cache" };
     let mut response = (
         [
             (header::CONTENT_TYPE, content_type(path)),
