@@ -5,24 +5,24 @@ use std::process::ExitCode;
 
 /// Why a command could not do what it was asked.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     status: u8,
     message: String,
 }
 
 impl Failure {
     /// Bad usage or input: exit status 2.
-    pub fn input(message: impl fmt::Display) -> Self {
+    pub(crate) fn input(message: impl fmt::Display) -> Self {
         Self { status: 2, message: message.to_string() }
     }
 
     /// A check that failed, or a machine that did not do its part: exit status 1.
-    pub fn check(message: impl fmt::Display) -> Self {
+    pub(crate) fn check(message: impl fmt::Display) -> Self {
         Self { status: 1, message: message.to_string() }
     }
 
     /// The exit status.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status)
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::failure::Failure;
 
 /// The folder of stored runs: `$KVSCOPE_HOME/runs`, else the platform's folder for application data.
-pub fn runs() -> Result<PathBuf, Failure> {
+pub(crate) fn runs() -> Result<PathBuf, Failure> {
     if let Some(home) = env::var_os("KVSCOPE_HOME").filter(|home| !home.is_empty()) {
         return Ok(PathBuf::from(home).join("runs"));
     }

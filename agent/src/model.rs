@@ -16,23 +16,23 @@ const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// A model that was found and read.
 #[derive(Debug)]
-pub struct Model {
+pub(crate) struct Model {
     /// The catalogue id, or the path as it was given.
-    pub label: String,
+    pub(crate) label: String,
     /// The catalogue entry, where it is one.
-    pub entry: Option<&'static CatalogueEntry>,
+    pub(crate) entry: Option<&'static CatalogueEntry>,
     /// Its layers.
-    pub architecture: Architecture,
+    pub(crate) architecture: Architecture,
 }
 
 impl Model {
     /// Finds and reads what `argument` names; fields that no rule knows become warnings.
-    pub fn load(argument: &str) -> Result<Self, Failure> {
+    pub(crate) fn load(argument: &str) -> Result<Self, Failure> {
         Self::load_checked(argument, Unknown::Warn)
     }
 
     /// Finds and reads what `argument` names; `unknown` says what becomes of fields that no rule knows.
-    pub fn load_checked(argument: &str, unknown: Unknown) -> Result<Self, Failure> {
+    pub(crate) fn load_checked(argument: &str, unknown: Unknown) -> Result<Self, Failure> {
         if argument == "-" {
             return Self::from_stream("standard input", io::stdin().lock(), None, unknown);
         }
@@ -59,12 +59,12 @@ impl Model {
     }
 
     /// Its state in the formats that `settings` choose.
-    pub fn state(&self, settings: &Settings) -> Result<StateModel, Failure> {
+    pub(crate) fn state(&self, settings: &Settings) -> Result<StateModel, Failure> {
         StateModel::new(&self.architecture, settings).map_err(|error| self.failure(&error))
     }
 
     /// An error about this model, with its label in front.
-    pub fn failure(&self, error: &kvscope_sizing::Error) -> Failure {
+    pub(crate) fn failure(&self, error: &kvscope_sizing::Error) -> Failure {
         Failure::input(format!("{}: {error}", self.label))
     }
 

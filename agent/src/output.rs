@@ -8,36 +8,42 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-/// Writes figures. A reader that stops early (`| head`) is no error.
-pub fn figures(text: &str) {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    if let Err(error) = written
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        warning(&format!("standard output: {error}"));
+use crate::failure::Failure;
+
+/// Writes figures. A reader that stops early (`| head`) is no error; any other failure ends the command with status 1,
+/// because half of a table looks like a whole one.
+pub(crate) fn figures(text: &str) -> Result<(), Failure> {
+    write_figures(&mut io::stdout().lock(), text)
+}
+
+fn write_figures(out: &mut impl Write, text: &str) -> Result<(), Failure> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::check(format!("standard output: {error}; the figures are not complete")))
+        }
+        _ => Ok(()),
     }
 }
 
 /// Writes a value as indented JSON.
-pub fn json<T: Serialize + ?Sized>(value: &T) {
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).expect("figures have no keys that JSON cannot hold");
     text.push('\n');
-    figures(&text);
+    figures(&text)
 }
 
 /// Writes one line on standard error that says what went wrong.
-pub fn error(message: &dyn std::fmt::Display) {
+pub(crate) fn error(message: &dyn std::fmt::Display) {
     eprintln!("kvscope: {}", one_line(&message.to_string()));
 }
 
 /// Writes one line on standard error that travels with a figure.
-pub fn warning(message: &str) {
+pub(crate) fn warning(message: &str) {
     eprintln!("warning: {}", one_line(message));
 }
 
 /// Writes or overwrites one line of progress.
-pub fn progress(message: &str) {
+pub(crate) fn progress(message: &str) {
     use io::IsTerminal;
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K{message}");
@@ -46,7 +52,7 @@ pub fn progress(message: &str) {
 }
 
 /// Ends the line of progress.
-pub fn progress_done() {
+pub(crate) fn progress_done() {
     use io::IsTerminal;
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
@@ -59,7 +65,7 @@ fn one_line(message: &str) -> String {
 
 /// An aligned table: the first column to the left, figures to the right.
 #[derive(Debug)]
-pub struct Figures {
+pub(crate) struct Figures {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     left: usize,
@@ -68,7 +74,7 @@ pub struct Figures {
 
 impl Figures {
     /// A table with these column names, the first `left` of which hold text.
-    pub fn new(left: usize, header: &[&str]) -> Self {
+    pub(crate) fn new(left: usize, header: &[&str]) -> Self {
         Self {
             header: header.iter().map(|name| (*name).to_owned()).collect(),
             rows: Vec::new(),
@@ -79,18 +85,18 @@ impl Figures {
 
     /// Makes the last column one of text, to the left.
     #[must_use]
-    pub fn text_last(mut self) -> Self {
+    pub(crate) fn text_last(mut self) -> Self {
         self.last_is_text = true;
         self
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// The aligned text, a line a row.
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut table = Table::new();
         table.load_style(NOTHING);
         table.set_header(&self.header);
@@ -103,18 +109,45 @@ impl Figures {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        table
-            .lines()
-            .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(&line).trim_end()))
-            .collect()
+        let mut text = String::new();
+        for line in table.lines() {
+            text.push_str(line.strip_prefix(' ').unwrap_or(&line).trim_end());
+            text.push('\n');
+        }
+        text
     }
 
     /// The same rows as comma-separated values.
-    pub fn csv(&self) -> String {
+    pub(crate) fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         for row in std::iter::once(&self.header).chain(&self.rows) {
             writer.write_record(row).expect("rows of one table have equal length");
         }
         String::from_utf8(writer.into_inner().expect("writing to memory")).expect("rows are text")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken(io::ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn figures_that_were_not_written_fail_and_a_reader_that_left_does_not() {
+        let full = write_figures(&mut Broken(io::ErrorKind::StorageFull), "1").unwrap_err();
+        assert!(full.to_string().starts_with("standard output: "), "{full}");
+        assert_eq!(format!("{:?}", full.exit_code()), format!("{:?}", std::process::ExitCode::from(1)));
+        assert!(write_figures(&mut Broken(io::ErrorKind::BrokenPipe), "1").is_ok());
     }
 }

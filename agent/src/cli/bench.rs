@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use kvscope_protocol::run::{Case, Run};
-use kvscope_sizing::{Bytes, Heads, Latent, Mixer, Settings, StateComponent, Tokens, UnitSystem, find_entry};
+use kvscope_sizing::{Bytes, Heads, Latent, Mixer, Settings, StateComponent, Tokens, UnitSystem, Unknown};
 
+use super::request::warn;
 use crate::bench::{self, CaseRequest, CaseSizing, FormShape, GqaShape, MlaShape, Plan, Progress, Store};
 use crate::failure::Failure;
 use crate::home;
+use crate::model::Model;
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
@@ -71,10 +73,10 @@ struct RunArguments {
     /// Requests in a decode step
     #[arg(long, default_value_t = 1)]
     batch: u64,
-    /// The version whose GQA layers are measured
+    /// The model whose GQA layers are measured: catalogue id, config.json or GGUF file, folder, or - for standard input
     #[arg(long, default_value = "minimax-m2.7", value_name = "MODEL")]
     gqa_model: String,
-    /// The version whose MLA layers are measured
+    /// The model whose MLA layers are measured
     #[arg(long, default_value = "kimi-k2.6", value_name = "MODEL")]
     mla_model: String,
     /// The time that the whole run may take, calibration and warm-up included: 30s, 2m
@@ -111,8 +113,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             for warning in &read.warnings {
                 output::warning(&format!("{run}: {warning}"));
             }
-            print(&read.run, json);
-            Ok(())
+            print(&read.run, json)
         }
         Action::Export { run, output } => export(&store, &run, output),
         Action::Import { file } => {
@@ -120,8 +121,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             let text = std::fs::read_to_string(&file)
                 .map_err(|error| Failure::input(format!("{shown}: {error}")))?;
             let run = store.import(&shown, &text).map_err(Failure::input)?;
-            output::figures(&format!("{run}\n"));
-            Ok(())
+            output::figures(&format!("{run}\n"))
         }
         Action::Delete { run } => store.delete(&run).map_err(Failure::input),
     }
@@ -140,7 +140,7 @@ fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
     let run = bench::run(&plan, &cases, store, &mut show, &AtomicBool::new(false));
     output::progress_done();
     let run = run.map_err(Failure::check)?;
-    print(&run, arguments.json);
+    print(&run, arguments.json)?;
     let wrong: Vec<&Case> = run.cases.iter().filter(|case| case.correct == Some(false)).collect();
     match wrong.as_slice() {
         [] => Ok(()),
@@ -151,17 +151,26 @@ fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
 fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
     let contexts: Vec<Tokens> = match arguments.lengths.as_slice() {
         [] => bench::DEFAULT_CONTEXTS.to_vec(),
-        lengths => lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<_, Failure>>()?,
+        lengths => {
+            let read = lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<Vec<_>, Failure>>()?;
+            distinct(read)
+        }
     };
-    let mut forms = arguments.forms.clone();
-    forms.dedup();
+    let forms = distinct(arguments.forms.iter().copied());
+    if forms.len() > 1 && arguments.gqa_model == "-" && arguments.mla_model == "-" {
+        return Err(Failure::input(
+            "gqa-model: standard input holds one model; name the other by a file or id",
+        ));
+    }
     let mut cases = Vec::new();
     for form in forms {
         let id = match form {
             Form::Gqa => &arguments.gqa_model,
             Form::Mla => &arguments.mla_model,
         };
-        let subject = Subject::find(form, id)?;
+        let model = Model::load_checked(id, Unknown::Warn)?;
+        warn(model.architecture.warnings().iter().map(|warning| (model.label.as_str(), warning)));
+        let subject = Subject::find(form, &model)?;
         for context in &contexts {
             cases.push(CaseRequest {
                 shape: subject.shape,
@@ -176,7 +185,18 @@ fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
     Ok(cases)
 }
 
-/// The layers of one form of a catalogue version.
+/// The same values in the same order, each once.
+fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for value in values {
+        if !kept.contains(&value) {
+            kept.push(value);
+        }
+    }
+    kept
+}
+
+/// The layers of one form of a model.
 struct Subject {
     model: String,
     shape: FormShape,
@@ -191,9 +211,8 @@ struct LayerSizing {
 }
 
 impl Subject {
-    fn find(form: Form, id: &str) -> Result<Self, Failure> {
-        let entry = find_entry(id)?;
-        let architecture = entry.architecture().map_err(|error| Failure::input(format!("{id}: {error}")))?;
+    fn find(form: Form, model: &Model) -> Result<Self, Failure> {
+        let Model { label, architecture, .. } = model;
         // The kernels hold bf16 state, whatever dtype the checkpoint has.
         let settings = Settings { kv_dtype: Some(kvscope_sizing::KvFormat::Bf16), ..Settings::default() };
         let formats = architecture.formats(&settings);
@@ -201,14 +220,14 @@ impl Subject {
             let [mixer] = class.mixers.as_slice() else { continue };
             let Some(shape) = shape(form, mixer)? else { continue };
             return Ok(Self {
-                model: entry.id.clone(),
+                model: label.clone(),
                 shape,
                 layers: class.layers.len() as u64,
                 sizing: Arc::new(LayerSizing { components: mixer.components(&formats)? }),
             });
         }
         let name = form.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
-        Err(Failure::input(format!("{id}: no layer has the form {name}; choose another version")))
+        Err(Failure::input(format!("{label}: no layer has the form {name}; choose another model")))
     }
 }
 
@@ -255,7 +274,7 @@ fn budget(text: &str) -> Result<Duration, Failure> {
     let plain = if text.chars().all(|c| c.is_ascii_digit()) { format!("{text}s") } else { text.to_owned() };
     let budget = humantime::parse_duration(&plain)
         .map_err(|_| Failure::input(format!("budget: {text:?} is not a time; write 30s or 2m")))?;
-    if !(Duration::from_secs(5)..=Duration::from_secs(86_400)).contains(&budget) {
+    if !(Duration::from_secs(5)..=Duration::from_hours(24)).contains(&budget) {
         return Err(Failure::input(format!("budget: {text} is outside 5s to 24h")));
     }
     Ok(budget)
@@ -274,12 +293,10 @@ fn progress_line(progress: &Progress) -> String {
 fn list(store: &Store, json: bool) -> Result<(), Failure> {
     let runs = store.list().map_err(Failure::check)?;
     if json {
-        output::json(&runs);
-        return Ok(());
+        return output::json(&runs);
     }
     if runs.is_empty() {
-        output::figures("no runs yet; start one with `kvscope bench run`\n");
-        return Ok(());
+        return output::figures("no runs yet; start one with `kvscope bench run`\n");
     }
     let mut table = Figures::new(3, &["run", "backend", "ended", "cases", "measured"]);
     for run in &runs {
@@ -291,15 +308,13 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
             run.measured.to_string(),
         ]);
     }
-    output::figures(&table.render());
-    Ok(())
+    output::figures(&table.render())
 }
 
 fn export(store: &Store, run: &str, file: Option<PathBuf>) -> Result<(), Failure> {
     let text = store.text(run).map_err(Failure::input)?;
     let Some(file) = file else {
-        output::figures(&text);
-        return Ok(());
+        return output::figures(&text);
     };
     // A new name first, so that a full disk leaves no half of a file.
     let partial = file.with_extension("partial");
@@ -311,10 +326,9 @@ fn export(store: &Store, run: &str, file: Option<PathBuf>) -> Result<(), Failure
     })
 }
 
-fn print(run: &Run, json: bool) {
+fn print(run: &Run, json: bool) -> Result<(), Failure> {
     if json {
-        output::json(run);
-        return;
+        return output::json(run);
     }
     let header = [
         "form",
@@ -359,14 +373,65 @@ fn print(run: &Run, json: bool) {
     if !run.verdicts.is_empty() {
         text.push('\n');
     }
-    output::figures(&text);
-    for case in &run.cases {
-        for warning in &case.warnings {
-            output::warning(&format!("{} at {}: {warning}", case.form, case.context.short()));
-        }
+    output::figures(&text)?;
+    for line in warning_lines(&run.cases) {
+        output::warning(&line);
     }
+    Ok(())
 }
 
+/// What all cases share once, the rest with its case.
+fn warning_lines(cases: &[Case]) -> Vec<String> {
+    let of_all =
+        |warning: &String| cases.len() > 1 && cases.iter().all(|case| case.warnings.contains(warning));
+    let mut lines = Vec::new();
+    for case in cases {
+        for warning in &case.warnings {
+            let line = if of_all(warning) {
+                format!("all cases: {warning}")
+            } else {
+                format!("{} at {}: {warning}", case.form, case.context.short())
+            };
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// Three significant figures, as on the charts: `35.0 µs`, `1.24 ms`, `1.23 s`.
 fn seconds(seconds: f64) -> String {
-    if seconds < 1e-3 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.2} ms", seconds * 1e3) }
+    let (scaled, unit) = match seconds {
+        // What would be written as 1000 belongs to the next unit.
+        _ if seconds < 999.5e-6 => (seconds * 1e6, "µs"),
+        _ if seconds < 999.5e-3 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
+    };
+    let decimals = if scaled >= 99.95 { 0 } else { usize::from(scaled < 9.995) + 1 };
+    format!("{scaled:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_figures_and_seconds_from_one_second_on() {
+        for (value, text) in [
+            (35.04e-6, "35.0 µs"),
+            (999.6e-6, "1.00 ms"),
+            (1.236e-3, "1.24 ms"),
+            (0.1234, "123 ms"),
+            (0.9996, "1.00 s"),
+            (1.234, "1.23 s"),
+        ] {
+            assert_eq!(seconds(value), text);
+        }
+    }
+
+    #[test]
+    fn each_form_and_context_is_measured_once() {
+        assert_eq!(distinct([Form::Gqa, Form::Mla, Form::Gqa]), [Form::Gqa, Form::Mla]);
+    }
 }

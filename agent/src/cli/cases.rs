@@ -35,14 +35,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let failed = counted().filter(|outcome| !outcome.ok).count();
     let passed = counted().count() - failed;
     if arguments.json {
-        output::json(&outcomes);
+        output::json(&outcomes)?;
     } else {
         let mut text = String::new();
         for outcome in &outcomes {
             writeln!(text, "{}", line(outcome)).expect("writing to a string");
         }
         writeln!(text, "{passed} passed, {failed} failed").expect("writing to a string");
-        output::figures(&text);
+        output::figures(&text)?;
     }
     match failed {
         0 => Ok(()),

@@ -20,11 +20,11 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = check_claims();
     if arguments.json {
-        output::json(&rows);
+        output::json(&rows)?;
     } else if arguments.csv {
-        output::figures(&exact_rows(&rows).csv());
+        output::figures(&exact_rows(&rows).csv())?;
     } else {
-        output::figures(&text(&rows));
+        output::figures(&text(&rows))?;
     }
     let broken: Vec<&str> = rows.iter().filter(|row| !row.holds).map(|row| row.claim.id.as_str()).collect();
     if broken.is_empty() {

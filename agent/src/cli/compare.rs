@@ -38,8 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let comparison = compare(version(&models[0]), version(&models[1]), &settings, n)?;
     if arguments.json {
-        output::json(&comparison);
-        return Ok(());
+        return output::json(&comparison);
     }
     let mut text = format!("{}\n\n{}", comparison.sentence, components(&comparison).render());
     if !comparison.steps.is_empty() {
@@ -50,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         text.push('\n');
         text.push_str(&facts(&comparison).render());
     }
-    output::figures(&text);
+    output::figures(&text)?;
     let warnings = models.iter().flat_map(|model| {
         model.architecture.warnings().iter().map(|warning| (model.label.as_str(), warning))
     });

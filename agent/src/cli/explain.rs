@@ -5,7 +5,7 @@ use kvscope_sizing::engine::{EngineKind, EngineReport, Figure, Quantity, size_in
 use kvscope_sizing::{Bytes, Derivation, Growth, PublishedFigure, StateModel, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
-use super::request::{Accounting, Contexts};
+use super::request::{Accounting, Contexts, warn};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -87,10 +87,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         reserved,
     };
     if arguments.json {
-        output::json(&report);
-        return Ok(());
+        return output::json(&report);
     }
-    output::figures(&text(&report));
+    output::figures(&text(&report))?;
+    let reserved = report.reserved.iter().flat_map(|reserved| &reserved.warnings);
+    warn(report.warnings.iter().chain(reserved).map(|warning| (report.model, warning)));
     Ok(())
 }
 
@@ -141,9 +142,6 @@ fn text(report: &Report<'_>) -> String {
     for figure in &report.published {
         add(&mut text, format!("\npublished: {} ({})\n  {}", figure.figure, figure.source, figure.remark));
     }
-    for warning in &report.warnings {
-        add(&mut text, format!("\nwarning: {warning}"));
-    }
     if let Some(confidence) = report.confidence {
         add(&mut text, format!("\nconfig: {confidence}"));
     }
@@ -165,7 +163,11 @@ fn reserved_text(reserved: &EngineReport, logical: Bytes) -> String {
     ]);
     if let Some(Figure::Bytes(bytes)) = reserved.figure(Quantity::ResidentBytes) {
         table.row([
-            reserved.engine.to_string(),
+            if reserved.engine.kind() == EngineKind::Logical {
+                "logical, one rank".to_owned()
+            } else {
+                reserved.engine.to_string()
+            },
             rounded(bytes),
             bytes.to_string(),
             "reserved on one rank".to_owned(),
@@ -179,8 +181,7 @@ fn reserved_text(reserved: &EngineReport, logical: Bytes) -> String {
             padding.why.clone(),
         ]);
     }
-    let warnings = reserved.warnings.iter().map(|warning| format!("\nwarning: {warning}"));
-    format!("\n{}{}", table.render(), warnings.collect::<String>())
+    format!("\n{}", table.render())
 }
 
 fn entry_words(step: &Step, entries: u64) -> String {

@@ -84,10 +84,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     if arguments.json {
-        output::json(&fits);
-        return Ok(());
+        return output::json(&fits);
     }
-    output::figures(&table(&fits, memory, batch).render());
+    output::figures(&table(&fits, memory, batch).render())?;
     warn(warnings.iter().map(|(label, warning)| (label.as_str(), warning)));
     Ok(())
 }

@@ -86,15 +86,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         warnings: size.warnings,
     };
     if arguments.json {
-        output::json(&report);
-        return Ok(());
+        return output::json(&report);
     }
     let text = match (arguments.csv, arguments.each) {
         (true, _) => exact_rows(&report).csv(),
         (false, true) => each_row(&report).render(),
         (false, false) => grouped_rows(&report).render(),
     };
-    output::figures(&text);
+    output::figures(&text)?;
     warn(report.warnings.iter().map(|warning| (report.model.as_str(), warning)));
     Ok(())
 }

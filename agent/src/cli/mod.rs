@@ -69,12 +69,15 @@ pub fn run() -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            output::figures(&help.to_string());
-            return ExitCode::SUCCESS;
+            return finish(output::figures(&help.to_string()));
         }
     };
-    match dispatch(arguments.command) {
-        Ok(code) => code,
+    finish(dispatch(arguments.command))
+}
+
+fn finish(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::error(&failure);
             failure.exit_code()
@@ -82,7 +85,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Models(arguments) => models::run(&arguments),
         Command::Size(arguments) => size::run(&arguments),
@@ -96,8 +99,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Log(arguments) => log::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Serve(arguments) => serve::run(&arguments),
-    }?;
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// clap's message in one line, without its usage block.

@@ -50,8 +50,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     if arguments.json {
-        output::json(&rows);
-        return Ok(());
+        return output::json(&rows);
+    }
+    if arguments.csv {
+        return output::figures(&exact_rows(&rows).csv());
     }
     let mut table =
         Figures::new(4, &["model", "family", "previous", "mixers", "max context", "slope", "fixed"]);
@@ -67,8 +69,45 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             figure(row.fixed_bytes.map(|bytes| bytes.display(UnitSystem::Decimal))),
         ]);
     }
-    output::figures(&if arguments.csv { table.csv() } else { table.render() });
-    Ok(())
+    output::figures(&table.render())
+}
+
+/// Plain numbers, with their units in the header; empty where a version has no figure.
+fn exact_rows(rows: &[Row<'_>]) -> Figures {
+    let header = [
+        "model",
+        "family",
+        "vendor",
+        "previous",
+        "released",
+        "mixers",
+        "params_total",
+        "params_active",
+        "max_context_tokens",
+        "slope_bytes_per_token",
+        "fixed_bytes",
+        "problem",
+    ];
+    let mut table = Figures::new(header.len(), &header);
+    for row in rows {
+        let word = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let count = |count: Option<u64>| count.map_or(String::new(), |count| count.to_string());
+        table.row([
+            row.model.to_owned(),
+            row.family.to_owned(),
+            row.vendor.to_owned(),
+            word(row.previous),
+            word(row.released),
+            row.mixers.join(", "),
+            count(row.params_total),
+            count(row.params_active),
+            count(row.max_context),
+            row.slope_bytes_per_token.map_or(String::new(), |slope| slope.as_f64().to_string()),
+            count(row.fixed_bytes.map(Bytes::get)),
+            word(row.problem.as_deref()),
+        ]);
+    }
+    table
 }
 
 fn row(entry: &'static CatalogueEntry) -> Row<'static> {

@@ -48,11 +48,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if arguments.json {
-        output::json(&sizes);
+        output::json(&sizes)?;
     } else if arguments.csv {
-        output::figures(&exact_rows(&sizes).csv());
+        output::figures(&exact_rows(&sizes).csv())?;
     } else {
-        output::figures(&table(&sizes));
+        output::figures(&table(&sizes))?;
     }
     if !arguments.json {
         warn(

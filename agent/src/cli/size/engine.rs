@@ -26,13 +26,12 @@ pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -
         }
     }
     if arguments.json {
-        output::json(&sizes);
-        return Ok(());
+        return output::json(&sizes);
     }
     if arguments.csv {
-        output::figures(&exact_rows(&sizes).csv());
+        output::figures(&exact_rows(&sizes).csv())?;
     } else {
-        output::figures(&sizes.iter().map(text).collect::<Vec<_>>().join("\n"));
+        output::figures(&sizes.iter().map(text).collect::<Vec<_>>().join("\n"))?;
     }
     let warnings = sizes
         .iter()
