@@ -329,6 +329,18 @@ fn an_unknown_model_leaves_the_meaning() {
     assert_eq!(decoded.contradictions.len(), 1, "this needs no model");
 }
 
+/// vLLM 0.33 prints both in one line. 6960 blocks, 3168 a request of 202,752 tokens: 2.197, and in its arithmetic 445,439.
+#[test]
+fn newest_lines_say_both_at_once() {
+    let text =
+        "INFO GPU KV cache size: 445,439 tokens, Maximum concurrency for 202,752 tokens per request: 2.20x\n";
+    let decoded = decoded(text);
+    assert!(decoded.contradictions.is_empty());
+    let names: Vec<&str> = decoded.figures.iter().map(|figure| figure.name).collect();
+    assert_eq!(names, ["logged_kv_tokens", "max_concurrency"]);
+    assert!(decoded.capacity.unwrap().ends_with("which is 445,439 tokens."));
+}
+
 /// Engines of data-parallel ranks print in any order; each token line belongs to its own rank's concurrency.
 #[test]
 fn ranks_that_print_in_turn_are_not_mixed() {
