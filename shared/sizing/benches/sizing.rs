@@ -39,8 +39,9 @@ fn read_config(bencher: Bencher<'_, '_>, id: &str) {
 /// One figure of vLLM's plan, planned anew: what a hover over a chart in an engine's accounting costs.
 #[divan::bench(args = ["deepseek-v4-pro", "qwen3.6-27b", "gemma-4-31b", "llama-3.1-405b"])]
 fn engine_profile(bencher: Bencher<'_, '_>, id: &str) {
-    let architecture =
-        kvscope_sizing::find_entry(id).and_then(|entry| entry.architecture()).expect("the catalogue reads");
+    let architecture = kvscope_sizing::find_entry(id)
+        .and_then(kvscope_sizing::CatalogueEntry::architecture)
+        .expect("the catalogue reads");
     let settings = Settings {
         available_kv_bytes: Some(1 << 35),
         max_model_len: Some(131_072),

@@ -143,13 +143,6 @@ impl Calibration {
     }
 }
 
-impl Work {
-    /// FLOPs per byte read; `None` where nothing is read.
-    pub fn arithmetic_intensity(self) -> Option<f64> {
-        (self.read_bytes != Bytes::ZERO).then(|| self.flops as f64 / self.read_bytes.get() as f64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,11 +187,5 @@ mod tests {
             predict(work(1, 1, 1), &broken, Grade::Calibrated).unwrap_err().place(),
             Some("launch_seconds")
         );
-    }
-
-    #[test]
-    fn intensity_is_flops_over_bytes() {
-        assert_eq!(work(4, 24, 1).arithmetic_intensity(), Some(6.0));
-        assert_eq!(work(0, 24, 1).arithmetic_intensity(), None);
     }
 }

@@ -63,6 +63,24 @@ fn the_offending_field_is_named() {
         ),
         (json!({"num_kv_shared_layers": 32}), "num_kv_shared_layers", "32"),
         (json!({"ssm_state_size": 128}), "layer_types", "Mamba"),
+        (json!({"num_hidden_layers": 0}), "num_hidden_layers", ": 0;"),
+        (json!({"num_attention_heads": 0}), "num_attention_heads", ": 0;"),
+        (json!({"num_key_value_heads": 0}), "num_key_value_heads", ": 0;"),
+        (json!({"head_dim": 0, "hidden_size": Value::Null}), "head_dim", "is 0"),
+        (
+            json!({"attention_chunk_size": 0, "layer_types": vec!["chunked_attention"; 32]}),
+            "attention_chunk_size",
+            ": 0,",
+        ),
+        (json!({"cross_attention_layers": [3, 32]}), "cross_attention_layers[1]", "layer 32"),
+        (json!({"full_attn_idxs": [32]}), "full_attn_idxs[0]", "layer 32"),
+        (json!({"attn_layer_indices": [0, 40]}), "attn_layer_indices[1]", "layer 40"),
+        (
+            json!({"cla_share_factor": 2, "sliding_window": 128, "layer_types":
+                (["full_attention", "sliding_attention"].repeat(16))}),
+            "cla_share_factor",
+            "another kind",
+        ),
     ];
     for (changes, field, word) in rows {
         let error = refusal(&config(&changes));

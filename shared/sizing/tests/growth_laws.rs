@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue};
+use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue, find_entry};
 use proptest::prelude::*;
 
 fn states() -> Vec<(&'static str, StateModel)> {
@@ -75,11 +75,35 @@ fn derivations_carry_what_they_claim() {
             let component = &part.component;
             assert_eq!(component.derivation.result, component.growth.entry(), "{id}: {:?}", component.kind);
             let worked = component.derivation.worked();
-            assert!(!worked.contains("_"), "{id}: {worked} leaves a symbol open");
+            assert!(!worked.contains('_'), "{id}: {worked} leaves a symbol open");
             if !matches!(component.kind, ComponentKind::IndexKey) {
                 assert_eq!(evaluate(&worked), component.growth.entry().get(), "{id}: {worked}");
             }
         }
+    }
+}
+
+/// An expanded latent with blocks of 32 values in 34 bytes: 128 heads of 192 and 128 values are
+/// 128 × (192 + 128) / 32 × 34 B; with K alone in that format, V has 2 bytes a value.
+#[test]
+fn an_expanded_latent_derives_what_it_keeps() {
+    let architecture = find_entry("deepseek-v3").unwrap().architecture().unwrap();
+    let rows = [
+        ("k_dtype", "v_dtype", "q8_0", 128 * (192 + 128) / 32 * 34, "q8_0"),
+        ("k_dtype", "k_dtype", "mixed", 128 * 192 / 32 * 34 + 128 * 128 * 2, "q8_0"),
+        ("k_dtype", "v_dtype", "bf16", 128 * (192 + 128) * 2, "bf16"),
+    ];
+    for (one, other, name, bytes, format) in rows {
+        let mut settings = Settings::default();
+        for (setting, value) in [("mla_storage", "expanded"), (one, format), (other, format)] {
+            settings.set(setting, value).unwrap();
+        }
+        let state = StateModel::new(&architecture, &settings).unwrap();
+        let component = &state.parts()[0].component;
+        let worked = component.derivation.worked();
+        assert_eq!(component.growth.entry().get(), bytes, "{worked}");
+        assert_eq!(evaluate(&worked), bytes, "{worked}");
+        assert_eq!(component.format, name);
     }
 }
 

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::{Settings, StateModel, Tokens, read_config};
+use kvscope_sizing::{Mixer, Settings, StateModel, Tokens, read_config};
 use serde_json::{Value, json};
 
 /// Slope beyond every window, in bytes a token, and the text of all warnings.
@@ -15,13 +15,61 @@ fn slope(config: &Value) -> (u64, String) {
     (state.slope(None).unwrap().whole().unwrap(), warnings.join("\n"))
 }
 
-/// Qwen3-0.6B: `head_dim` 128 is explicit where hidden / heads gives 64 (LMCache issue 688, unsloth pull request 4757).
+/// Qwen3-0.6B: `head_dim` 128 is explicit where hidden / heads gives 64 (`LMCache` issue 688, unsloth pull request 4757).
 #[test]
 fn an_explicit_head_dim_wins() {
     let config = json!({"model_type": "qwen3", "num_hidden_layers": 28, "hidden_size": 1024, "num_attention_heads": 16,
                         "num_key_value_heads": 8, "head_dim": 128, "sliding_window": null, "use_sliding_window": false,
                         "max_window_layers": 28});
     assert_eq!(slope(&config).0, 28 * 2 * 8 * 128 * 2);
+}
+
+#[test]
+fn an_absent_dtype_is_assumed_and_says_so() {
+    let mut config =
+        json!({"num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64});
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, 2 * 8 * 64 * 2);
+    assert_eq!(warnings, "dtype: absent; bf16 is assumed for K/V and state");
+    config["torch_dtype"] = json!("float32");
+    assert_eq!(slope(&config), (2 * 8 * 64 * 4, String::new()));
+    config["torch_dtype"] = json!("int3");
+    assert!(!slope(&config).1.contains("absent"), "the field is there");
+}
+
+/// Layers 1 and 3 use the cache of the layer before them.
+#[test]
+fn shared_layers_of_one_kind_borrow() {
+    let config = json!({"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+                        "cla_share_factor": 2});
+    assert_eq!(slope(&config).0, 2 * 2 * 8 * 64 * 2);
+}
+
+/// A width of 0 is taken as missing, as engines do, but not called absent.
+#[test]
+fn a_width_of_zero_is_not_called_absent() {
+    let heads = |config: &Value| {
+        let architecture = read_config(&config.to_string()).unwrap();
+        let Mixer::Full(heads) = architecture.classes()[0].mixers[0].clone() else {
+            panic!("full attention")
+        };
+        (heads, architecture.warnings().iter().map(ToString::to_string).collect::<String>())
+    };
+    let (zero, warnings) =
+        heads(&json!({"num_hidden_layers": 1, "hidden_size": 1000, "num_attention_heads": 6,
+        "num_key_value_heads": 6, "head_dim": 0, "v_head_dim": 0, "dtype": "bfloat16"}));
+    assert_eq!(zero.k_width.source().to_string(), "head_dim is 0: hidden_size / num_attention_heads");
+    assert!(zero.v_width.source().to_string().starts_with("v_head_dim is 0: "), "{}", zero.v_width.source());
+    assert!(warnings.starts_with("head_dim: is 0, and 1000 is no multiple of 6"), "{warnings}");
+    let (class, _) = heads(&json!({"model_type": "gemma3_text", "num_hidden_layers": 6, "head_dim": 0,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "sliding_window": 0}));
+    assert!(
+        class.k_width.source().to_string().starts_with("head_dim is 0: 256, the default"),
+        "{}",
+        class.k_width.source()
+    );
+    let (absent, _) = heads(&json!({"num_hidden_layers": 1, "hidden_size": 512, "num_attention_heads": 8}));
+    assert!(absent.k_width.source().to_string().starts_with("head_dim absent: "));
 }
 
 #[test]
@@ -59,7 +107,7 @@ fn falcon_shares_one_head() {
     assert_eq!(slope(&new).0, 2 * 2 * 4 * 64 * 2);
 }
 
-/// ChatGLM's group count and DBRX's nested field.
+/// `ChatGLM`'s group count and DBRX's nested field.
 #[test]
 fn other_names_of_kv_heads() {
     let glm = json!({"num_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "multi_query_attention": true,
@@ -96,7 +144,7 @@ fn a_chunk_size_without_chunked_layers_is_unused() {
     assert_eq!(slope(&config).0, 2 * 2 * 512 * 2);
 }
 
-/// OpenELM gives each layer its own head count.
+/// `OpenELM` gives each layer its own head count.
 #[test]
 fn heads_may_differ_by_layer() {
     let config = json!({"model_type": "openelm", "num_transformer_layers": 3, "model_dim": 1536, "head_dim": 64,
@@ -138,7 +186,7 @@ fn draft_layers_are_left_out() {
 #[test]
 fn a_context_beyond_the_models_length_says_so() {
     let config = json!({"num_hidden_layers": 1, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
-                        "max_position_embeddings": 8192});
+                        "max_position_embeddings": 8192, "dtype": "bfloat16"});
     let state = StateModel::new(&read_config(&config.to_string()).unwrap(), &Settings::default()).unwrap();
     let size = |n| state.size("own", Some(Tokens::new(n)), 1, &Settings::default()).unwrap().warnings;
     assert!(size(8192).is_empty());

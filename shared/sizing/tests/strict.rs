@@ -43,8 +43,8 @@ fn the_cases_have_no_field_without_a_rule_or_a_reason() {
 /// The fields of published configs that have nothing to do with state: DeepSeek-V3, Gemma 3, Falcon-H1, LFM2.
 #[test]
 fn whole_published_configs_pass() {
-    let dense =
-        json!({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64});
+    let dense = json!({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+               "dtype": "bfloat16"});
     let rows = [
         json!({"aux_loss_alpha": 0.001, "ep_size": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1, "n_group": 8,
                "norm_topk_prob": true, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "seq_aux": true,
@@ -76,8 +76,8 @@ fn whole_published_configs_pass() {
 
 #[test]
 fn a_field_that_speaks_of_state_is_a_doubt_or_an_error() {
-    let dense =
-        json!({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64});
+    let dense = json!({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+               "dtype": "bfloat16"});
     let rows = [
         (json!({"memory_heads": 4}), "memory_heads"),
         (json!({"kv_mixing_stride": 4}), "kv_mixing_stride"),

@@ -37,6 +37,13 @@ const FLAGS: &[(&[&str], &str, bool)] = &[
     (&["falcon_h1"], "parallel_attention_and_mamba", true),
 ];
 
+/// Classes whose layers all have the window where the config has one and no field says which.
+const WINDOW_ON_EVERY_LAYER: &[&str] = &["mistral", "mixtral", "phi3", "starcoder2", "ministral"];
+
+pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
+    model_type.is_some_and(|class| WINDOW_ON_EVERY_LAYER.contains(&class))
+}
+
 pub(super) fn count(model_type: Option<&str>, field: &str) -> Option<Fact> {
     let (class, value) = find(COUNTS, model_type, field)?;
     Some(Fact::default(value, field, format!("{value}, the default of the {class} configuration class")))

@@ -15,6 +15,28 @@ const NESTED: [&str; 4] = ["text_config", "language_config", "llm_config", "thin
 const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
 const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_algo"];
 
+/// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means
+/// missing, as engines read it.
+const AT_LEAST_ONE: [&str; 17] = [
+    "decoder_attention_heads",
+    "decoder_layers",
+    "kv_n_heads",
+    "n_head",
+    "n_head_kv",
+    "n_heads",
+    "n_layer",
+    "n_layers",
+    "num_attention_groups",
+    "num_attention_heads",
+    "num_global_key_value_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "num_kv_heads",
+    "num_layers",
+    "num_query_heads",
+    "swa_num_key_value_heads",
+];
+
 /// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.
 const LARGEST: u64 = 1 << 32;
 
@@ -64,7 +86,7 @@ impl<'a> Fields<'a> {
         self.find(key).is_some()
     }
 
-    /// Whether the innermost level names the field and says null.
+    /// Whether any level names the field and says null.
     pub(super) fn is_null(&self, key: &str) -> bool {
         self.levels.iter().any(|(_, map)| map.get(key).is_some_and(Value::is_null))
     }
@@ -79,12 +101,33 @@ impl<'a> Fields<'a> {
         self.levels.iter().find_map(|(_, map)| map.get("model_type")?.as_str())
     }
 
-    /// A whole number of at least one. Null, absent and zero mean missing; the class's default steps in.
+    /// A whole number of at least one. Null, absent and zero mean missing; the class's default steps in. For a count of
+    /// heads or layers zero is an error.
     pub(super) fn count(&self, key: &str) -> Result<Option<Fact>> {
-        match self.number(key)? {
-            Some(fact) if fact.get() > 0 => Ok(Some(fact)),
-            _ => Ok(class_defaults::count(self.model_type(), key)),
+        let stated = self.number(key)?;
+        if let Some(fact) = stated.as_ref().filter(|fact| fact.get() > 0) {
+            return Ok(Some(fact.clone()));
         }
+        let Some(zero) = stated else { return Ok(class_defaults::count(self.model_type(), key)) };
+        if AT_LEAST_ONE.contains(&key) {
+            let what = "0; a model has at least one, so give the real count or leave the field out";
+            return Err(Error::field(zero.source().to_string(), what));
+        }
+        let default = class_defaults::count(self.model_type(), key);
+        Ok(default.map(|fact| {
+            let rule = match fact.source() {
+                Source::Default { rule, .. } => rule.clone(),
+                other => other.to_string(),
+            };
+            Fact::derived(fact.get(), format!("{} is 0: {rule}", zero.source()))
+        }))
+    }
+
+    /// The path of the first of these fields that says 0.
+    pub(super) fn zero(&self, keys: &[&str]) -> Option<String> {
+        keys.iter().find_map(|key| {
+            self.find(key).filter(|(_, value)| value.as_f64() == Some(0.0)).map(|(path, _)| path)
+        })
     }
 
     /// A whole number where zero has a meaning of its own.
@@ -107,10 +150,11 @@ impl<'a> Fields<'a> {
     /// A count without which nothing can be computed; the first name is the one that the error shows.
     pub(super) fn require(&self, keys: &[&str], needed_for: &str) -> Result<Fact> {
         self.count_any(keys)?.ok_or_else(|| {
-            Error::field(
-                self.path_of(keys[0]),
-                format!("missing, and {needed_for} needs it; no default is defined"),
-            )
+            let (path, state) = match self.zero(keys) {
+                Some(path) => (path, "0"),
+                None => (self.path_of(keys[0]), "missing"),
+            };
+            Error::field(path, format!("{state}, and {needed_for} needs it; no default is defined"))
         })
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::class_defaults;
 use super::fields::{Fields, wrong_type};
 use crate::fact::Fact;
 use crate::warning::Warning;
@@ -266,18 +267,12 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     if fields.has("decoder_layers") {
         return make("decoder_layers", &|_| LayerKind::SelfAndCross);
     }
-    if let Some((path, indices)) = fields.numbers("full_attn_idxs")? {
-        if let Some(outside) = indices.iter().find(|index| **index >= total as u64) {
-            return Err(Error::field(path, format!("layer {outside} is outside 0 to {}", total - 1)));
-        }
+    if let Some(indices) = checked_indices(fields, "full_attn_idxs", total)? {
         return make("full_attn_idxs", &|i| {
             either(indices.contains(&(i as u64)), LayerKind::Full, LayerKind::ShortConv)
         });
     }
-    if let Some((path, indices)) = fields.numbers("attn_layer_indices")? {
-        if let Some(outside) = indices.iter().find(|index| **index >= total as u64) {
-            return Err(Error::field(path, format!("layer {outside} is outside 0 to {}", total - 1)));
-        }
+    if let Some(indices) = checked_indices(fields, "attn_layer_indices", total)? {
         return make("attn_layer_indices", &|i| {
             either(indices.contains(&(i as u64)), LayerKind::Full, LayerKind::Mamba)
         });
@@ -307,8 +302,7 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     if fields.flag("parallel_attention_and_mamba")?.is_some_and(|(_, on)| on) {
         return make("model_type", &|_| LayerKind::Parallel);
     }
-    if let Some((path, cross)) = fields.numbers("cross_attention_layers")? {
-        let _ = path;
+    if let Some(cross) = checked_indices(fields, "cross_attention_layers", total)? {
         return make("cross_attention_layers", &|i| {
             either(cross.contains(&(i as u64)), LayerKind::Cross, LayerKind::Full)
         });
@@ -326,6 +320,16 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         return Ok(kinds);
     }
     sliding(fields, total, warnings)
+}
+
+/// A list of layer indices from 0, each below `total`.
+fn checked_indices(fields: &Fields<'_>, key: &str, total: usize) -> Result<Option<Vec<u64>>> {
+    let Some((path, indices)) = fields.numbers(key)? else { return Ok(None) };
+    if let Some(place) = indices.iter().position(|index| *index >= total as u64) {
+        let what = format!("layer {} is not below the {total} layers, counted from 0", indices[place]);
+        return Err(Error::field(format!("{path}[{place}]"), what));
+    }
+    Ok(Some(indices))
 }
 
 /// Chunked layers with full ones between them (Llama 4). A chunk size without a rule for the full layers is unused
@@ -381,8 +385,7 @@ fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
             .collect();
         return Ok(Kinds { field: fields.path_of("max_window_layers"), layers });
     }
-    let known = ["mistral", "mixtral", "phi3", "starcoder2", "ministral"];
-    if !fields.model_type().is_some_and(|class| known.contains(&class)) {
+    if !class_defaults::windows_every_layer(fields.model_type()) {
         warnings.push(Warning::new(
             fields.path_of("sliding_window"),
             "no field says which layers have the window; all are taken to have it",

@@ -87,7 +87,17 @@ fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Optio
     }
     if let Some(factor) = fields.count("cla_share_factor")?.filter(|fact| fact.get() > 1) {
         for (index, slot) in borrowed.iter_mut().enumerate() {
-            if !(index as u64).is_multiple_of(factor.get()) {
+            let beyond_owner = index as u64 % factor.get();
+            if beyond_owner > 0 {
+                let owner = index - usize::try_from(beyond_owner).expect("at most the index");
+                if kinds[owner] != kinds[index] {
+                    return Err(Error::field(
+                        factor.source().to_string(),
+                        format!(
+                            "layer {index} would share the cache of layer {owner}, which is of another kind"
+                        ),
+                    ));
+                }
                 *slot = Some(format!("{} = {}", factor.source(), factor.get()));
             }
         }

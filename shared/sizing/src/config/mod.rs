@@ -1,7 +1,7 @@
 //! Reads a Hugging Face `config.json` by its fields, never by the model's name.
 //!
-//! `model_type` is a field too, but it only supplies the defaults that its configuration class defines for absent
-//! fields ([`class_defaults`]).
+//! `model_type` is a field too: it supplies the defaults of its configuration class ([`class_defaults`]) and may choose
+//! an engine's rule.
 
 mod class_defaults;
 mod fields;
@@ -12,7 +12,7 @@ mod strict;
 
 use serde_json::Value;
 
-use crate::architecture::{Architecture, ModelFacts, PlainHeads};
+use crate::architecture::{Architecture, ModelFacts};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::Chosen;
@@ -88,7 +88,7 @@ pub fn read_config_object(value: &Value, unknown: Unknown) -> Result<Architectur
         ])?,
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,
-        plain_heads: plain_heads(&fields),
+        plain_heads: shapes::plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
     };
     report_unread(fields.unread(), unknown, &mut warnings)?;
@@ -96,16 +96,6 @@ pub fn read_config_object(value: &Value, unknown: Unknown) -> Result<Architectur
 }
 
 /// The outermost list, which is the one that engines read.
-/// A list of head counts is no plain field, so what cannot be read is left out here.
-fn plain_heads(fields: &Fields<'_>) -> PlainHeads {
-    let count = |keys: &[&str]| fields.count_any(keys).ok().flatten();
-    PlainHeads {
-        hidden: count(&["hidden_size", "model_dim", "n_embd", "d_model"]),
-        query_heads: count(&["num_attention_heads", "n_head", "n_heads"]),
-        kv_heads: count(&["num_key_value_heads", "num_kv_heads", "n_head_kv"]),
-    }
-}
-
 fn architectures(fields: &Fields<'_>) -> Result<Vec<String>> {
     let Some((path, list)) = fields.outer_list("architectures")? else { return Ok(Vec::new()) };
     list.iter()
@@ -116,13 +106,19 @@ fn architectures(fields: &Fields<'_>) -> Result<Vec<String>> {
 }
 
 fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chosen<StateFormat>> {
+    let mut absent = true;
     for key in ["dtype", "torch_dtype"] {
         let Some((path, name)) = fields.text(key)? else { continue };
+        absent = false;
         if let Ok(format) = name.parse() {
             return Ok(Chosen { format, source: Source::Field { path } });
         }
         warnings
             .push(Warning::new(path, format!("{name:?} is no K/V type; bf16 is assumed for K/V and state")));
+    }
+    if absent {
+        let message = "absent; bf16 is assumed for K/V and state";
+        warnings.push(Warning::new(fields.path_of("dtype"), message));
     }
     let rule = "bf16, as current checkpoints are published".to_owned();
     Ok(Chosen { format: StateFormat::Bf16, source: Source::Default { field: "dtype".to_owned(), rule } })

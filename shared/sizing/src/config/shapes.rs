@@ -1,20 +1,30 @@
 //! The shape of each kind of layer: heads, widths, windows, states.
 
+mod compressed;
+mod recurrent;
+
 use super::fields::{Fields, whole_number};
 use super::kinds::LayerKind;
+use crate::architecture::PlainHeads;
 use crate::fact::{Fact, Source};
-use crate::mixer::{
-    CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,
-    Latent, Mixer, Recurrence, Recurrent,
-};
+use crate::mixer::{Heads, IndexKeys, IndexLayout, Latent, Mixer};
 use crate::warning::Warning;
 use crate::{Error, Result};
+
+pub(crate) use compressed::{csa, hca};
+pub(crate) use recurrent::kda_mixer;
 
 const KV_HEADS: [&str; 4] = ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"];
 const QUERY_HEADS: [&str; 5] =
     ["decoder_attention_heads", "num_attention_heads", "num_query_heads", "n_head", "n_heads"];
 const HIDDEN: [&str; 4] = ["hidden_size", "model_dim", "n_embd", "d_model"];
 const HEAD_WIDTHS: [&str; 4] = ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels"];
+
+/// The plain head fields. A list of head counts is no plain field, so what cannot be read is left out here.
+pub(super) fn plain_heads(fields: &Fields<'_>) -> PlainHeads {
+    let count = |keys: &[&str]| fields.count_any(keys).ok().flatten();
+    PlainHeads { hidden: count(&HIDDEN), query_heads: count(&QUERY_HEADS), kv_heads: count(&KV_HEADS) }
+}
 
 /// Which set of head fields a layer reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,7 +85,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 Mixer::Chunked { heads: self.heads(HeadSet::Full, index, warnings)?, chunk }
             }
             LayerKind::Linear => Mixer::Recurrent(self.linear()?),
-            LayerKind::Lightning => Mixer::Recurrent(self.lightning(index, warnings)?),
+            LayerKind::Lightning => Mixer::Recurrent(self.lightning(warnings)?),
             LayerKind::Mamba => Mixer::Recurrent(self.mamba()?),
             LayerKind::ShortConv => Mixer::Recurrent(self.short_conv()?),
             LayerKind::Compressed(ratio) => {
@@ -193,9 +203,19 @@ impl<'f, 'a> Shapes<'f, 'a> {
         let v_width = self.special(set, [None, Some("swa_v_head_dim")])?;
         let v_width = match v_width {
             Some(width) => width,
-            None => self.fields.count("v_head_dim")?.unwrap_or_else(|| k_width.clone()),
+            None => self.fields.count("v_head_dim")?.unwrap_or_else(|| self.as_wide_as(&k_width)),
         };
         Ok(Heads { query_heads, kv_heads, k_width, v_width })
+    }
+
+    /// V's width where no field gives one. A field that says 0 is told apart from one that is not there.
+    fn as_wide_as(&self, k_width: &Fact) -> Fact {
+        match self.fields.zero(&["v_head_dim"]) {
+            Some(path) => {
+                Fact::derived(k_width.get(), format!("{path} is 0: as wide as K ({})", k_width.source()))
+            }
+            None => k_width.clone(),
+        }
     }
 
     fn kv_heads_of(
@@ -254,22 +274,27 @@ impl<'f, 'a> Shapes<'f, 'a> {
             return Ok(width);
         }
         let needed = "the width of a head";
+        let (field, state) = match self.fields.zero(&HEAD_WIDTHS) {
+            Some(path) => (path, "is 0"),
+            None => (self.fields.path_of("head_dim"), "absent"),
+        };
         let hidden = self.fields.count_any(&HIDDEN)?.ok_or_else(|| {
+            let own = if state == "absent" { "missing" } else { state };
             Error::field(
-                self.fields.path_of("head_dim"),
-                "missing, and so is hidden_size to derive it; no default is defined",
+                &field,
+                format!("{own}, and hidden_size to derive it from is missing; no default is defined"),
             )
         })?;
         let heads = match query_heads {
             Some(heads) => heads.clone(),
             None => self.fields.require(&QUERY_HEADS, needed)?,
         };
-        let rule = format!("head_dim absent: {} / {}", hidden.source(), heads.source());
+        let rule = format!("{field} {state}: {} / {}", hidden.source(), heads.source());
         if !hidden.get().is_multiple_of(heads.get()) {
             warnings.push(Warning::new(
-                self.fields.path_of("head_dim"),
+                &field,
                 format!(
-                    "absent, and {} is no multiple of {} heads; {} is taken",
+                    "{state}, and {} is no multiple of {} heads; {} is taken",
                     hidden.get(),
                     heads.get(),
                     hidden.get() / heads.get()
@@ -299,185 +324,6 @@ impl<'f, 'a> Shapes<'f, 'a> {
         let encoder_tokens = self.fields.count_any(&["max_source_positions", "encoder_tokens"])?;
         Ok(Mixer::Cross { heads, encoder_tokens })
     }
-
-    /// Gated DeltaNet or KDA, by the fields that give its shape.
-    fn linear(&self) -> Result<Recurrent> {
-        let fields = self.fields;
-        if let Some(kda) = fields.object("linear_attn_config")? {
-            let heads = kda.require(&["num_heads"], "KDA")?;
-            let dim = kda.require(&["head_dim"], "KDA")?;
-            let kernel = kda.require(&["short_conv_kernel_size"], "KDA")?;
-            return kda_mixer(heads, dim, kernel);
-        }
-        if let Some(heads) = fields.count("linear_num_heads")? {
-            let dim = fields.require(&["linear_head_dim"], "KDA")?;
-            return kda_mixer(heads, dim, fields.require(&["linear_conv_kernel_dim"], "KDA")?);
-        }
-        if !fields.has("linear_num_value_heads") {
-            return Err(Error::field(
-                fields.path_of("linear_num_value_heads"),
-                "missing, and a linear_attention layer needs its shape (linear_num_value_heads or linear_attn_config)",
-            ));
-        }
-        let k_heads = fields.require(&["linear_num_key_heads"], "gated DeltaNet")?;
-        let v_heads = fields.require(&["linear_num_value_heads"], "gated DeltaNet")?;
-        let k_dim = fields.require(&["linear_key_head_dim"], "gated DeltaNet")?;
-        let v_dim = fields.require(&["linear_value_head_dim"], "gated DeltaNet")?;
-        let kernel = fields.require(&["linear_conv_kernel_dim"], "gated DeltaNet")?;
-        let channels =
-            sum(&[product(&[2, k_heads.get(), k_dim.get()])?, product(&[v_heads.get(), v_dim.get()])?])?;
-        let rule =
-            "2 × linear_num_key_heads × linear_key_head_dim + linear_num_value_heads × linear_value_head_dim";
-        Ok(Recurrent {
-            recurrence: Recurrence::GatedDeltaNet { v_heads, v_dim, k_dim },
-            conv: Some(Conv { kernel, channels: Fact::derived(channels, rule) }),
-        })
-    }
-
-    fn lightning(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Recurrent> {
-        let heads = self.fields.require(&QUERY_HEADS, "lightning attention")?;
-        let dim = self.k_width(HeadSet::Full, Some(&heads), warnings)?;
-        let _ = index;
-        Ok(Recurrent { recurrence: Recurrence::Lightning { heads, dim }, conv: None })
-    }
-
-    /// Mamba-2 where the config has heads, else Mamba-1.
-    fn mamba(&self) -> Result<Recurrent> {
-        let fields = self.fields;
-        let d_state = fields.require(&["ssm_state_size", "mamba_d_state", "state_size"], "Mamba")?;
-        let kernel = fields.require(&["conv_kernel", "mamba_d_conv"], "Mamba")?;
-        let Some(heads) = fields.count_any(&["mamba_num_heads", "mamba_n_heads"])? else {
-            let d_inner = self.d_inner()?;
-            let conv = Conv { kernel, channels: d_inner.clone() };
-            return Ok(Recurrent { recurrence: Recurrence::Mamba1 { d_inner, d_state }, conv: Some(conv) });
-        };
-        let head_dim = fields.require(&["mamba_head_dim", "mamba_d_head"], "Mamba-2")?;
-        let groups = fields.require(&["n_groups", "mamba_n_groups"], "Mamba-2")?;
-        let inner = product(&[heads.get(), head_dim.get()])?;
-        let channels = sum(&[inner, product(&[2, groups.get(), d_state.get()])?])?;
-        let rule = format!(
-            "{} × {} + 2 × {} × {}",
-            heads.source(),
-            head_dim.source(),
-            groups.source(),
-            d_state.source()
-        );
-        Ok(Recurrent {
-            recurrence: Recurrence::Mamba2 { heads, head_dim, d_state, groups },
-            conv: Some(Conv { kernel, channels: Fact::derived(channels, rule) }),
-        })
-    }
-
-    /// Channels of a Mamba-1 block.
-    fn d_inner(&self) -> Result<Fact> {
-        if let Some(fact) = self.fields.count_any(&["mamba_d_ssm", "d_inner"])? {
-            return Ok(fact);
-        }
-        let expand = self.fields.require(&["mamba_expand", "expand"], "Mamba-1")?;
-        let hidden = self.fields.require(&HIDDEN, "Mamba-1")?;
-        let rule = format!("{} × {}", expand.source(), hidden.source());
-        Ok(Fact::derived(product(&[expand.get(), hidden.get()])?, rule))
-    }
-
-    fn short_conv(&self) -> Result<Recurrent> {
-        let kernel = self.fields.require(&["conv_L_cache"], "a short convolution")?;
-        let channels = self.fields.require(&["conv_dim", "hidden_size"], "a short convolution")?;
-        Ok(Recurrent { recurrence: Recurrence::ShortConv, conv: Some(Conv { kernel, channels }) })
-    }
-
-    /// DeepSeek-V4's and V4.1's attention.
-    fn compressed(&self, ratio: u64, index: usize) -> Result<CompressedAttention> {
-        let fields = self.fields;
-        let needed = "compressed attention";
-        let generation = if self.stores.is_some() { Generation::V41 } else { Generation::V4 };
-        let width = fields.require(&["head_dim"], needed)?;
-        let ratio_source = Source::Field { path: format!("{}[{index}]", fields.path_of("compress_ratios")) };
-        let ratio = Fact::new(ratio, ratio_source);
-        let compression = match (generation, ratio.get()) {
-            (_, 0) => None,
-            (Generation::V4, 4) => Some(csa(ratio.clone(), &width, self.csa_index(&ratio)?)?),
-            (Generation::V4, 128) => Some(hca(ratio, &width)?),
-            (Generation::V41, 1 | 2) => Some(self.csa2(ratio, index)?),
-            (_, other) => {
-                return Err(Error::field(
-                    ratio.source().to_string(),
-                    format!(
-                        "unknown compression ratio {other}; known: 4 (CSA), 128 (HCA), 1 and 2 with kv_source_layer_ids (CSA2)"
-                    ),
-                ));
-            }
-        };
-        Ok(CompressedAttention {
-            width,
-            rope: fields.require(&["qk_rope_head_dim"], needed)?,
-            window: fields.require(&["sliding_window"], needed)?,
-            compression,
-            generation,
-        })
-    }
-
-    fn csa2(&self, ratio: Fact, index: usize) -> Result<Compression> {
-        let keys = self.csa_index(&ratio)?;
-        let (_, owners) = self.stores.as_ref().expect("CSA2 is chosen where the list is present");
-        let own_store = owners.contains(&(index as u64));
-        Ok(Compression {
-            own_store,
-            top_k: keys.top_k.clone(),
-            index: own_store.then_some(keys),
-            ratio,
-            rows: None,
-        })
-    }
-
-    fn csa_index(&self, ratio: &Fact) -> Result<IndexKeys> {
-        Ok(IndexKeys {
-            width: self.fields.require(&["index_head_dim"], "CSA")?,
-            heads: Fact::layout(1, "one key for all index heads"),
-            pool: ratio.clone(),
-            layout: IndexLayout::Csa,
-            top_k: self.fields.count("index_topk")?,
-        })
-    }
-}
-
-/// A CSA branch with its own store and indexer.
-pub(crate) fn csa(ratio: Fact, width: &Fact, index: IndexKeys) -> Result<Compression> {
-    let rows = product(&[2, ratio.get()])?;
-    let values = product(&[4, sum(&[width.get(), index.width.get()])?])?;
-    Ok(Compression {
-        own_store: true,
-        top_k: index.top_k.clone(),
-        rows: Some(CompressorRows {
-            rows: Fact::derived(rows, "2 × ratio: groups overlap by one"),
-            values: Fact::derived(
-                values,
-                "2 overlapping halves × (value + weight) × (head_dim + index_head_dim)",
-            ),
-        }),
-        index: Some(index),
-        ratio,
-    })
-}
-
-/// An HCA branch: its own store, read in full.
-pub(crate) fn hca(ratio: Fact, width: &Fact) -> Result<Compression> {
-    let values = product(&[2, width.get()])?;
-    Ok(Compression {
-        own_store: true,
-        index: None,
-        top_k: None,
-        rows: Some(CompressorRows {
-            rows: Fact::derived(ratio.get(), "ratio: a whole group"),
-            values: Fact::derived(values, "(value + weight) × head_dim"),
-        }),
-        ratio,
-    })
-}
-
-/// Kimi Delta Attention: convolutions over q, k and v.
-pub(crate) fn kda_mixer(heads: Fact, dim: Fact, kernel: Fact) -> Result<Recurrent> {
-    let channels = Fact::derived(product(&[3, heads.get(), dim.get()])?, "3 × heads × head_dim (q, k and v)");
-    Ok(Recurrent { recurrence: Recurrence::Kda { heads, dim }, conv: Some(Conv { kernel, channels }) })
 }
 
 /// A field that gives one value a layer.

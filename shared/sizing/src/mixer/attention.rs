@@ -120,7 +120,7 @@ fn component(
     StateComponent { kind, growth, lifecycle, format, reads: Reads::Everything, derivation }
 }
 
-fn row_source(chosen: &Chosen<KvFormat>) -> Source {
+pub(super) fn row_source(chosen: &Chosen<KvFormat>) -> Source {
     Source::Layout { rule: format!("one row of all heads in {} ({})", chosen.format, chosen.source) }
 }
 

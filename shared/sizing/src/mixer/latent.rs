@@ -1,4 +1,4 @@
-use super::attention::bytes_per_value;
+use super::attention::{bytes_per_value, row_source};
 use crate::derivation::{Derivation, Input};
 use crate::fact::{Fact, Source};
 use crate::format::IndexFormat;
@@ -87,20 +87,33 @@ impl Latent {
         let v_width = self.v_width.as_ref().ok_or_else(|| missing("v_head_dim"))?;
         let (k, v) = (formats.k(), formats.v());
         let k_row = k.format.row(heads.get(), nope.get().saturating_add(self.rope.get()))?;
-        let entry = k_row.plus(v.format.row(heads.get(), v_width.get())?)?;
-        let inputs = vec![
+        let v_row = v.format.row(heads.get(), v_width.get())?;
+        let entry = k_row.plus(v_row)?;
+        let shape = [
             Input::of("heads", heads),
             Input::of("qk_nope_head_dim", nope),
             Input::of("qk_rope_head_dim", &self.rope),
             Input::of("v_head_dim", v_width),
-            Input::new("value_bytes", bytes_per_value(k.format).unwrap_or(0), k.source),
         ];
-        let formula = "heads × (qk_nope_head_dim + qk_rope_head_dim + v_head_dim) × value_bytes";
+        let format = if k.format == v.format { k.format.name() } else { "mixed" };
+        let plain = bytes_per_value(k.format).filter(|_| k.format == v.format);
+        let (formula, inputs) = if let Some(value_bytes) = plain {
+            let mut inputs = shape.to_vec();
+            inputs.push(Input::new("value_bytes", value_bytes, k.source));
+            ("heads × (qk_nope_head_dim + qk_rope_head_dim + v_head_dim) × value_bytes", inputs)
+        } else {
+            let mut inputs = vec![
+                Input::new("k_row", k_row.get(), row_source(&k)),
+                Input::new("v_row", v_row.get(), row_source(&v)),
+            ];
+            inputs.extend(shape);
+            ("k_row + v_row", inputs)
+        };
         Ok(StateComponent {
             kind: ComponentKind::Kv,
             growth: Growth::Linear { entry },
             lifecycle: Lifecycle::Token,
-            format: k.format.name(),
+            format,
             reads,
             derivation: Derivation::new(formula, inputs, entry),
         })

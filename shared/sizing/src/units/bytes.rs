@@ -41,6 +41,11 @@ impl Bytes {
         self.0.checked_add(other.0).map(Self).ok_or_else(|| Error::overflow("adding byte figures"))
     }
 
+    /// The sum of all parts, or an overflow error.
+    pub fn total(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
+        parts.into_iter().try_fold(Self::ZERO, Self::plus)
+    }
+
     /// `self × factor`, or an overflow error.
     pub fn times(self, factor: u64) -> Result<Self> {
         self.0
@@ -75,16 +80,6 @@ impl Bytes {
         }
         let decimals = if scaled >= 99.95 { 0 } else { usize::from(scaled < 9.995) + 1 };
         format!("{scaled:.decimals$} {}", names[name])
-    }
-}
-
-impl UnitSystem {
-    /// The next larger unit's factor: 1,000 or 1,024.
-    pub const fn base(self) -> u64 {
-        match self {
-            Self::Decimal => 1000,
-            Self::Binary => 1024,
-        }
     }
 }
 
@@ -158,7 +153,7 @@ mod tests {
         for (text, count) in rows {
             assert_eq!(text.parse::<Bytes>().unwrap().get(), count, "{text}");
         }
-        for text in ["", "GB", "-1GB", "many", "1.5B", "99999999999TB"] {
+        for text in ["", "GB", "-1GB", "many", "1.5B", "99999999999TB", "80,5GB", "79,5 GiB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
     }
@@ -167,5 +162,7 @@ mod tests {
     fn overflow_is_an_error() {
         assert!(Bytes::new(u64::MAX).plus(Bytes::new(1)).is_err());
         assert!(Bytes::new(1 << 40).times(1 << 40).is_err());
+        assert!(Bytes::total([Bytes::new(u64::MAX), Bytes::new(1)]).is_err());
+        assert_eq!(Bytes::total([1, 2, 3].map(Bytes::new)).unwrap(), Bytes::new(6));
     }
 }

@@ -11,8 +11,8 @@ pub fn group_digits(count: u64) -> String {
     grouped
 }
 
-/// Reads a count as people type it: digits with `,` or `_` between groups, a decimal part where a suffix makes the
-/// whole an integer, and a suffix `K M G` (powers of 1,000) or `Ki Mi Gi` (powers of 1,024).
+/// Reads a count as people type it: digits, with `,` or `_` only before groups of exactly three, a decimal part where a
+/// suffix makes the whole an integer, and a suffix `K M G` (powers of 1,000) or `Ki Mi Gi` (powers of 1,024).
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)");
@@ -30,7 +30,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let plain: String = whole.chars().filter(char::is_ascii_digit).collect();
+    let Some(plain) = without_separators(whole) else { return Err(wrong()) };
     if plain.is_empty() || fraction.contains(['.', ',', '_']) || number.ends_with('.') {
         return Err(wrong());
     }
@@ -49,9 +49,41 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     Ok(count)
 }
 
+/// The digits of `1,234,567`. `None` where a group is not of three digits: in `80,5` the comma may stand for a point.
+fn without_separators(whole: &str) -> Option<String> {
+    let mut groups = whole.split([',', '_']);
+    let first = groups.next()?;
+    let mut digits = first.to_owned();
+    for group in groups {
+        if group.len() != 3 || first.is_empty() || first.len() > 3 {
+            return None;
+        }
+        digits.push_str(group);
+    }
+    Some(digits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn separators_stand_before_groups_of_three_only() {
+        for (text, count) in [
+            ("100,000", 100_000),
+            ("100_000", 100_000),
+            ("1,234,567", 1_234_567),
+            ("1,234.5K", 1_234_500),
+            ("12", 12),
+        ] {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        for text in
+            ["80,5", "80,5G", "1,2345", "1234,567", ",123", "1,,234", "1,234,", "_", "1_00", "1.5,000K"]
+        {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn digits_in_groups_of_three() {

@@ -1,0 +1,99 @@
+//! Shapes of layers with a recurrent state: gated DeltaNet, KDA, lightning attention, Mamba, short convolutions.
+
+use super::{HIDDEN, HeadSet, QUERY_HEADS, Shapes, product, sum};
+use crate::fact::Fact;
+use crate::mixer::{Conv, Recurrence, Recurrent};
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+impl Shapes<'_, '_> {
+    /// Gated DeltaNet or KDA, by the fields that give its shape.
+    pub(super) fn linear(&self) -> Result<Recurrent> {
+        let fields = self.fields;
+        if let Some(kda) = fields.object("linear_attn_config")? {
+            let heads = kda.require(&["num_heads"], "KDA")?;
+            let dim = kda.require(&["head_dim"], "KDA")?;
+            let kernel = kda.require(&["short_conv_kernel_size"], "KDA")?;
+            return kda_mixer(heads, dim, kernel);
+        }
+        if let Some(heads) = fields.count("linear_num_heads")? {
+            let dim = fields.require(&["linear_head_dim"], "KDA")?;
+            return kda_mixer(heads, dim, fields.require(&["linear_conv_kernel_dim"], "KDA")?);
+        }
+        if !fields.has("linear_num_value_heads") {
+            return Err(Error::field(
+                fields.path_of("linear_num_value_heads"),
+                "missing, and a linear_attention layer needs its shape (linear_num_value_heads or linear_attn_config)",
+            ));
+        }
+        let k_heads = fields.require(&["linear_num_key_heads"], "gated DeltaNet")?;
+        let v_heads = fields.require(&["linear_num_value_heads"], "gated DeltaNet")?;
+        let k_dim = fields.require(&["linear_key_head_dim"], "gated DeltaNet")?;
+        let v_dim = fields.require(&["linear_value_head_dim"], "gated DeltaNet")?;
+        let kernel = fields.require(&["linear_conv_kernel_dim"], "gated DeltaNet")?;
+        let channels =
+            sum(&[product(&[2, k_heads.get(), k_dim.get()])?, product(&[v_heads.get(), v_dim.get()])?])?;
+        let rule =
+            "2 × linear_num_key_heads × linear_key_head_dim + linear_num_value_heads × linear_value_head_dim";
+        Ok(Recurrent {
+            recurrence: Recurrence::GatedDeltaNet { v_heads, v_dim, k_dim },
+            conv: Some(Conv { kernel, channels: Fact::derived(channels, rule) }),
+        })
+    }
+
+    pub(super) fn lightning(&self, warnings: &mut Vec<Warning>) -> Result<Recurrent> {
+        let heads = self.fields.require(&QUERY_HEADS, "lightning attention")?;
+        let dim = self.k_width(HeadSet::Full, Some(&heads), warnings)?;
+        Ok(Recurrent { recurrence: Recurrence::Lightning { heads, dim }, conv: None })
+    }
+
+    /// Mamba-2 where the config has heads, else Mamba-1.
+    pub(super) fn mamba(&self) -> Result<Recurrent> {
+        let fields = self.fields;
+        let d_state = fields.require(&["ssm_state_size", "mamba_d_state", "state_size"], "Mamba")?;
+        let kernel = fields.require(&["conv_kernel", "mamba_d_conv"], "Mamba")?;
+        let Some(heads) = fields.count_any(&["mamba_num_heads", "mamba_n_heads"])? else {
+            let d_inner = self.d_inner()?;
+            let conv = Conv { kernel, channels: d_inner.clone() };
+            return Ok(Recurrent { recurrence: Recurrence::Mamba1 { d_inner, d_state }, conv: Some(conv) });
+        };
+        let head_dim = fields.require(&["mamba_head_dim", "mamba_d_head"], "Mamba-2")?;
+        let groups = fields.require(&["n_groups", "mamba_n_groups"], "Mamba-2")?;
+        let inner = product(&[heads.get(), head_dim.get()])?;
+        let channels = sum(&[inner, product(&[2, groups.get(), d_state.get()])?])?;
+        let rule = format!(
+            "{} × {} + 2 × {} × {}",
+            heads.source(),
+            head_dim.source(),
+            groups.source(),
+            d_state.source()
+        );
+        Ok(Recurrent {
+            recurrence: Recurrence::Mamba2 { heads, head_dim, d_state, groups },
+            conv: Some(Conv { kernel, channels: Fact::derived(channels, rule) }),
+        })
+    }
+
+    /// Channels of a Mamba-1 block.
+    fn d_inner(&self) -> Result<Fact> {
+        if let Some(fact) = self.fields.count_any(&["mamba_d_ssm", "d_inner"])? {
+            return Ok(fact);
+        }
+        let expand = self.fields.require(&["mamba_expand", "expand"], "Mamba-1")?;
+        let hidden = self.fields.require(&HIDDEN, "Mamba-1")?;
+        let rule = format!("{} × {}", expand.source(), hidden.source());
+        Ok(Fact::derived(product(&[expand.get(), hidden.get()])?, rule))
+    }
+
+    pub(super) fn short_conv(&self) -> Result<Recurrent> {
+        let kernel = self.fields.require(&["conv_L_cache"], "a short convolution")?;
+        let channels = self.fields.require(&["conv_dim", "hidden_size"], "a short convolution")?;
+        Ok(Recurrent { recurrence: Recurrence::ShortConv, conv: Some(Conv { kernel, channels }) })
+    }
+}
+
+/// Kimi Delta Attention: convolutions over q, k and v.
+pub(crate) fn kda_mixer(heads: Fact, dim: Fact, kernel: Fact) -> Result<Recurrent> {
+    let channels = Fact::derived(product(&[3, heads.get(), dim.get()])?, "3 × heads × head_dim (q, k and v)");
+    Ok(Recurrent { recurrence: Recurrence::Kda { heads, dim }, conv: Some(Conv { kernel, channels }) })
+}
