@@ -1,6 +1,6 @@
 //! The agent's API, where an agent serves the page. All addresses are relative: a static host just does not know them.
 
-use kvscope_protocol::run::Run;
+use kvscope_protocol::run::{Run, RunSummary};
 use serde_json::Value;
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::JsFuture;
@@ -26,8 +26,8 @@ pub(crate) async fn version() -> Option<String> {
 /// The agent's runs, newest first.
 pub(crate) async fn runs() -> Result<Vec<RunRow>, String> {
     let text = get("api/v1/runs").await?;
-    let rows: Value = serde_json::from_str(&text).map_err(|error| not_understood(&error))?;
-    Ok(rows.as_array().into_iter().flatten().filter_map(row).collect())
+    let rows: Vec<RunSummary> = serde_json::from_str(&text).map_err(|error| not_understood(&error))?;
+    Ok(rows.into_iter().map(row).collect())
 }
 
 /// One run.
@@ -38,15 +38,19 @@ pub(crate) async fn run(name: &str) -> Result<Run, String> {
     serde_json::from_value(run).map_err(|error| not_understood(&error))
 }
 
-fn row(row: &Value) -> Option<RunRow> {
-    let run = row["run"].as_str()?.to_owned();
-    let words =
-        ["started", "backend", "machine", "ended"].map(|field| row[field].as_str().map(str::to_owned));
-    let mut words: Vec<String> = words.into_iter().flatten().collect();
-    if let Some(measured) = row["measured"].as_u64() {
-        words.push(if measured == 1 { "1 point".to_owned() } else { format!("{measured} points") });
-    }
-    Some(RunRow { run, about: words.join(" · ") })
+fn row(summary: RunSummary) -> RunRow {
+    let ended = summary.ended.map(|ended| ended.word().to_owned());
+    let points = match summary.measured {
+        1 => "1 point".to_owned(),
+        n => format!("{n} points"),
+    };
+    let damaged = match summary.warnings.len() {
+        0 => None,
+        1 => Some("1 damaged line".to_owned()),
+        n => Some(format!("{n} damaged lines")),
+    };
+    let words = [summary.started, summary.backend, ended, Some(points), damaged];
+    RunRow { run: summary.run, about: words.into_iter().flatten().collect::<Vec<_>>().join(" · ") }
 }
 
 fn not_understood(error: &serde_json::Error) -> String {
@@ -69,4 +73,19 @@ async fn get(path: &str) -> Result<String, String> {
         Some(message) => message.to_owned(),
         None => format!("The agent answered {} to {path}.", answer.status()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_list_says_what_is_known() {
+        let known = r#"{"run":"a-1","started":"2026-11-29T15:00:00Z","backend":"cpu","ended":"complete","cases":3,"measured":1,"warnings":[]}"#;
+        let row_of = |text: &str| row(serde_json::from_str(text).unwrap()).about;
+        assert_eq!(row_of(known), "2026-11-29T15:00:00Z · cpu · complete · 1 point");
+        let damaged = r#"{"run":"b-2","started":null,"backend":null,"ended":null,"cases":0,"measured":0,
+            "warnings":[{"line":1,"what":"no readable header"}]}"#;
+        assert_eq!(row_of(damaged), "0 points · 1 damaged line");
+    }
 }

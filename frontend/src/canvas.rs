@@ -22,7 +22,7 @@ pub(crate) struct Drawn {
 /// What made a scene.
 #[derive(Debug)]
 pub(crate) enum Layout {
-    Growth(Growth),
+    Growth(Box<Growth>),
     Layers(Layers),
     /// Nothing that is asked again.
     Plain,

@@ -57,7 +57,7 @@ impl ChosenSet {
 
 /// Reads a version of the catalogue.
 fn catalogue_model(id: &str) -> Result<Model, String> {
-    let entry = find_entry(id).map_err(|error| error.to_string())?;
+    let entry = find_entry(id).map_err(|error| without_command(&error.to_string()))?;
     let architecture = entry.architecture().map_err(|error| format!("{}: {error}", entry.id))?;
     Ok(Model {
         id: entry.id.clone(),
@@ -66,6 +66,16 @@ fn catalogue_model(id: &str) -> Result<Model, String> {
         entry: Some(entry),
         architecture,
     })
+}
+
+/// A sentence without its advice to run a command: here the list of versions is beside it.
+fn without_command(sentence: &str) -> String {
+    let told = sentence.split_once("; see `kvscope").map_or(sentence, |(told, _)| told);
+    if told.len() == sentence.len() {
+        sentence.to_owned()
+    } else {
+        format!("{told}; choose one from the list")
+    }
 }
 
 /// Finds every id once, among the reader's own configs first.
@@ -140,5 +150,15 @@ mod tests {
         let chosen = size_all(&find_all(&["kimi-k2.6".to_owned()], &[]), &settings);
         let state = chosen[0].state.as_ref().unwrap();
         assert_eq!(state.resident(Tokens::new(100_000), 1).unwrap().get(), 3_513_600_000);
+    }
+
+    #[test]
+    fn an_unknown_model_names_no_command_in_the_browser() {
+        let sentence = catalogue_model("zzzzzzzzzzzzzzzzzzzzzzzz").err().unwrap();
+        assert_eq!(
+            sentence,
+            "\"zzzzzzzzzzzzzzzzzzzzzzzz\" is not in the catalogue; choose one from the list"
+        );
+        assert!(catalogue_model("deepseek-v3.3").err().unwrap().contains("the nearest id is"));
     }
 }

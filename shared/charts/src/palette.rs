@@ -22,31 +22,6 @@ pub struct SeriesColour {
     pub versions: u8,
 }
 
-/// What a layer keeps, by the design's names.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum ComponentKind {
-    /// `kv`
-    Kv,
-    /// `window_kv`
-    WindowKv,
-    /// `chunk_kv`
-    ChunkKv,
-    /// `mla_latent`
-    MlaLatent,
-    /// `index_key`
-    IndexKey,
-    /// `compressed_kv`
-    CompressedKv,
-    /// `compressor_state`
-    CompressorState,
-    /// `recurrent_state`
-    RecurrentState,
-    /// `conv_state`
-    ConvState,
-    /// `cross_kv`
-    CrossKv,
-}
-
 /// Families with a hue of their own, so that a family keeps its hue whatever is beside it. Others take what is free.
 const HOME_HUES: [(&str, u8); 8] = [
     ("minimax", 0),
@@ -133,64 +108,6 @@ impl SeriesColour {
     }
 }
 
-impl ComponentKind {
-    /// Every kind, in the order of the key.
-    pub const ALL: [Self; 10] = [
-        Self::Kv,
-        Self::WindowKv,
-        Self::ChunkKv,
-        Self::MlaLatent,
-        Self::IndexKey,
-        Self::CompressedKv,
-        Self::CompressorState,
-        Self::RecurrentState,
-        Self::ConvState,
-        Self::CrossKv,
-    ];
-
-    /// The design's name: `kv`, `window_kv`, ….
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kv => "kv",
-            Self::WindowKv => "window_kv",
-            Self::ChunkKv => "chunk_kv",
-            Self::MlaLatent => "mla_latent",
-            Self::IndexKey => "index_key",
-            Self::CompressedKv => "compressed_kv",
-            Self::CompressorState => "compressor_state",
-            Self::RecurrentState => "recurrent_state",
-            Self::ConvState => "conv_state",
-            Self::CrossKv => "cross_kv",
-        }
-    }
-
-    /// The kind with the design's name `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// What a key calls it.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Kv => "K/V",
-            Self::WindowKv => "window K/V",
-            Self::ChunkKv => "chunk K/V",
-            Self::MlaLatent => "MLA latent",
-            Self::IndexKey => "index keys",
-            Self::CompressedKv => "compressed K/V",
-            Self::CompressorState => "compressor state",
-            Self::RecurrentState => "recurrent state",
-            Self::ConvState => "convolution state",
-            Self::CrossKv => "cross K/V",
-        }
-    }
-
-    /// Its place in [`ComponentKind::ALL`].
-    pub(crate) fn index(self) -> usize {
-        self as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,14 +128,5 @@ mod tests {
         looks.sort();
         looks.dedup();
         assert_eq!(looks.len(), 24, "8 hues × 3 dashes");
-    }
-
-    #[test]
-    fn component_names_are_the_designs_and_come_back() {
-        for (place, kind) in ComponentKind::ALL.into_iter().enumerate() {
-            assert_eq!(ComponentKind::from_name(kind.name()), Some(kind));
-            assert_eq!(kind.index(), place);
-        }
-        assert_eq!(ComponentKind::from_name("kv_cache"), None);
     }
 }

@@ -1,7 +1,9 @@
 //! The only place with colour values: what each [`Ink`] is on light and on dark paper.
 
+use kvscope_sizing::ComponentKind;
+
 use crate::colour::{Colour, Oklch};
-use crate::palette::{ComponentKind, FAMILY_HUES, SeriesColour};
+use crate::palette::{FAMILY_HUES, SeriesColour};
 use crate::scene::Ink;
 
 /// Light or dark paper with its inks.
@@ -122,7 +124,7 @@ impl Theme {
             Ink::Cursor => values.cursor,
             Ink::Accent => values.accent,
             Ink::Series(series) => self.series(series),
-            Ink::Component(kind) => self.components[kind.index()],
+            Ink::Component(kind) => self.components[kind as usize],
         }
     }
 

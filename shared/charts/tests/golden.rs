@@ -9,7 +9,7 @@ use std::{env, fs};
 use common::{CURSOR, DOMAIN, MODELS};
 use kvscope_charts::figures::{
     GrowthInput, GrowthScale, LatencyInput, LatencySeries, LayersInput, MeasuredSeconds, Provenance,
-    ResidualPoint, ResidualSeries, ResidualsInput, sample_contexts,
+    ResidualPoint, ResidualSeries, ResidualsInput, Standing, sample_contexts,
 };
 use kvscope_charts::headline::{HeadlineInput, headline};
 use kvscope_charts::paint::svg::svg;
@@ -74,6 +74,7 @@ fn latency(width: f64) -> Latency {
                 median,
                 p05: 0.9 * median,
                 p95: 1.4 * median,
+                standing: standing(context),
             }
         })
     };
@@ -88,22 +89,30 @@ fn latency(width: f64) -> Latency {
     .expect("the test's figure is possible")
 }
 
+/// The second point is unsteady.
+fn standing(context: Tokens) -> Standing {
+    if context == contexts_measured()[1] { Standing::LeftOut } else { Standing::Steady }
+}
+
 fn residuals(width: f64, align: Option<(f64, f64)>) -> Scene {
     let colours = common::colours();
     let series =
-        [(0, 1.06, "6 % slower"), (3, 0.97, "3 % faster")].map(|(index, factor, note)| ResidualSeries {
-            id: MODELS[index].0.to_lowercase(),
-            name: MODELS[index].0.to_owned(),
-            note: note.to_owned(),
-            colour: colours[index],
-            points: contexts_measured()
-                .map(|context| ResidualPoint {
-                    context,
-                    ratio: factor,
-                    low: 0.96 * factor,
-                    high: 1.05 * factor,
-                })
-                .to_vec(),
+        [(0, 1.06, "median error -6 %"), (3, 0.97, "median error +3 %")].map(|(index, factor, note)| {
+            ResidualSeries {
+                id: MODELS[index].0.to_lowercase(),
+                name: MODELS[index].0.to_owned(),
+                note: note.to_owned(),
+                colour: colours[index],
+                points: contexts_measured()
+                    .map(|context| ResidualPoint {
+                        context,
+                        ratio: factor,
+                        low: 0.96 * factor,
+                        high: 1.05 * factor,
+                        standing: standing(context),
+                    })
+                    .to_vec(),
+            }
         });
     let input = ResidualsInput { series: &series, domain: DOMAIN, size: Size::new(width, 130.0), align };
     Residuals::layout(&input).expect("a possible figure").scene().clone()

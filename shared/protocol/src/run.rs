@@ -60,6 +60,17 @@ pub enum Ended {
     Interrupted,
 }
 
+impl Ended {
+    /// The word in JSON and on screen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// What was asked for.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PlanRecord {

@@ -28,8 +28,16 @@ pub struct StateModel {
 pub struct Part {
     /// The component of one layer.
     pub component: StateComponent,
-    /// Layers that keep it.
+    /// How many layers keep it.
     pub layers: u64,
+    places: Vec<usize>,
+}
+
+impl Part {
+    /// The layers that keep it, by index from 0, rising.
+    pub fn places(&self) -> &[usize] {
+        &self.places
+    }
 }
 
 /// Bytes of every component kind at one context, in the order of [`ComponentKind::ALL`].
@@ -111,13 +119,24 @@ impl StateModel {
             for component in &kept {
                 let layers = class.layers.len() as u64;
                 match parts.iter_mut().find(|part| same_bytes(&part.component, component)) {
-                    Some(part) => part.layers += layers,
-                    None => parts.push(Part { component: component.clone(), layers }),
+                    Some(part) => {
+                        part.layers += layers;
+                        part.places.extend(&class.layers);
+                    }
+                    None => parts.push(Part {
+                        component: component.clone(),
+                        layers,
+                        places: class.layers.clone(),
+                    }),
                 }
             }
             classes.push(kept);
         }
         parts.sort_by_key(|part| part.component.kind);
+        for part in &mut parts {
+            part.places.sort_unstable();
+            part.places.dedup();
+        }
         Ok(Self {
             parts,
             classes,
@@ -289,5 +308,30 @@ impl Serialize for Size {
         json.serialize_field("components", &self.components)?;
         json.serialize_field("warnings", &self.warnings)?;
         json.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalogue, find_entry};
+
+    #[test]
+    fn parts_know_their_layers() {
+        // Qwen3.5-397B-A17B: full attention in every fourth of 60 layers, from the fourth on.
+        let architecture = find_entry("qwen3.5-397b-a17b").unwrap().architecture().unwrap();
+        let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+        let kv = state.parts().iter().find(|part| part.component.kind == ComponentKind::Kv).unwrap();
+        assert_eq!(kv.places(), (3..60).step_by(4).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_part_of_the_catalogue_has_as_many_places_as_layers() {
+        for entry in catalogue() {
+            let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
+            for part in state.parts() {
+                assert_eq!(part.places().len() as u64, part.layers, "{}: {:?}", entry.id, part.component.kind);
+            }
+        }
     }
 }

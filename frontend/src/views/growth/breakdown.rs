@@ -1,9 +1,8 @@
 use kvscope_charts::Ink;
-use kvscope_sizing::{Bytes, Growth, StateModel, group_digits};
+use kvscope_sizing::{Bytes, Growth, StateModel, group_digits, layer_ranges};
 use leptos::prelude::*;
 
 use super::derivation::derivation;
-use super::layers::colour_kind;
 use super::published::published;
 use crate::erased::{mark, nothing, part, words};
 use crate::state::{Model, Page, Shared, ink};
@@ -87,7 +86,7 @@ fn facts(model: &Model) -> String {
 fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usize) -> AnyView {
     let component = state.parts()[part].component.clone();
     let layers = state.parts()[part].layers;
-    let places = ranges(&layers_of(model, state, part));
+    let places = layer_ranges(state.parts()[part].places());
     let cell = |label: &'static str, words: String| {
         view! { <span><span class="label">{label}</span>{words}</span> }.into_any()
     };
@@ -111,7 +110,7 @@ fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usiz
         <details class="component" data-component=kind.name()>
             <summary>
                 <span class="keeps">
-                    <span class="swatch block" style:background=ink(Ink::Component(colour_kind(kind)))></span>
+                    <span class="swatch block" style:background=ink(Ink::Component(kind))></span>
                     {kind.label()}
                 </span>
                 {cell("layers ", format!("{layers} of {}", model.architecture.layer_count()))}
@@ -139,55 +138,5 @@ fn growth_words(growth: &Growth) -> String {
         Growth::Chunk { chunk, .. } => format!("to a chunk of {}", group_digits(chunk.get())),
         Growth::Compressed { ratio, .. } => format!("every {} tokens", group_digits(ratio.get())),
         Growth::Constant { .. } => "never".to_owned(),
-    }
-}
-
-/// Layers that keep a component of this shape.
-fn layers_of(model: &Model, state: &StateModel, part: usize) -> Vec<usize> {
-    let wanted = &state.parts()[part].component;
-    let same = |component: &kvscope_sizing::StateComponent| {
-        (component.kind, component.growth, component.format) == (wanted.kind, wanted.growth, wanted.format)
-    };
-    let keeps = |layer: &usize| {
-        let class = model.architecture.class_of(*layer);
-        class.is_some_and(|class| state.class_components(class).iter().any(same))
-    };
-    (0..model.architecture.layer_count()).filter(keeps).collect()
-}
-
-/// `0–2, 7, 11` of rising numbers; where they come at one distance, `3, 7, … 59`.
-fn ranges(layers: &[usize]) -> String {
-    if let [first, second, .., last] = layers {
-        let step = second - first;
-        let even = layers.windows(2).all(|pair| pair[1] - pair[0] == step);
-        if even && step > 1 {
-            return format!("{first}, {second}, … {last}");
-        }
-    }
-    let mut runs: Vec<(usize, usize)> = Vec::new();
-    for &layer in layers {
-        match runs.last_mut() {
-            Some((_, end)) if *end + 1 == layer => *end = layer,
-            _ => runs.push((layer, layer)),
-        }
-    }
-    let words: Vec<String> = runs
-        .iter()
-        .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}–{to}") })
-        .collect();
-    words.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn layer_numbers_are_said_shortly() {
-        assert_eq!(ranges(&[]), "");
-        assert_eq!(ranges(&[0, 1, 2, 7, 11, 12]), "0–2, 7, 11–12");
-        assert_eq!(ranges(&[3, 7, 11, 15]), "3, 7, … 15");
-        assert_eq!(ranges(&[5]), "5");
-        assert_eq!(ranges(&[0, 1, 2, 3]), "0–3");
     }
 }

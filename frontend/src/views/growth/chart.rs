@@ -136,7 +136,7 @@ fn growth(page: Page, domain: (Tokens, Tokens), width: f64) -> Option<Shared<Dra
     };
     // Without room there is no figure yet.
     let growth = Growth::layout(&input).ok()?;
-    Some(Shared::new(Drawn { scene: growth.scene().clone(), layout: Layout::Growth(growth) }))
+    Some(Shared::new(Drawn { scene: growth.scene().clone(), layout: Layout::Growth(Box::new(growth)) }))
 }
 
 fn with_growth<T>(drawn: Option<Shared<Drawn>>, ask: impl FnOnce(&Growth) -> T) -> Option<T> {

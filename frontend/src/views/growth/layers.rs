@@ -1,6 +1,5 @@
 use kvscope_charts::Layers;
 use kvscope_charts::figures::{Layer, LayerPart, LayerStrip, LayersInput, PartGrowth};
-use kvscope_charts::palette::ComponentKind;
 use kvscope_charts::scene::Point;
 use kvscope_sizing::{Bytes, StateModel, Tokens};
 use leptos::ev;
@@ -77,14 +76,9 @@ fn parts(state: &StateModel, class: usize, context: Tokens, batch: u64) -> Vec<L
         let bytes = component.bytes(context).ok()?.times(batch).ok()?;
         let growth =
             if component.growth.grows_at(Some(context)) { PartGrowth::Growing } else { PartGrowth::Still };
-        Some(LayerPart { kind: colour_kind(component.kind), bytes, growth })
+        Some(LayerPart { kind: component.kind, bytes, growth })
     };
     state.class_components(class).iter().filter_map(part).collect()
-}
-
-/// The palette's kind of a sizing kind: both have the design's names.
-pub(super) fn colour_kind(kind: kvscope_sizing::ComponentKind) -> ComponentKind {
-    ComponentKind::from_name(kind.name()).expect("the palette has every kind of the design")
 }
 
 /// Least and most bytes that a layer keeps from one end of the slider to the other, so that bars grow with it.
@@ -93,16 +87,4 @@ fn reach(at_first: &[LayerStrip], at_last: &[LayerStrip]) -> Option<(Bytes, Byte
         strips.iter().flat_map(|strip| &strip.layers).map(Layer::bytes).filter(|bytes| *bytes > Bytes::ZERO)
     }
     Some((kept(at_first).min()?, kept(at_last).max()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_of_state_has_a_colour() {
-        for kind in kvscope_sizing::ComponentKind::ALL {
-            assert_eq!(colour_kind(kind).name(), kind.name());
-        }
-    }
 }

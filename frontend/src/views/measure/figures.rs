@@ -1,10 +1,11 @@
 use kvscope_charts::figures::{
     GrowthInput, GrowthScale, LatencyInput, LatencySeries, MeasuredBytes, MeasuredSeconds, Provenance,
-    ResidualPoint, ResidualSeries, ResidualsInput, Series,
+    ResidualPoint, ResidualSeries, ResidualsInput, Series, Standing,
 };
 use kvscope_charts::{Growth, Latency, Residuals, Scene, Size};
 use kvscope_protocol::run::{Case, Run};
 use kvscope_sizing::UnitSystem;
+use kvscope_sizing::prediction::Grade;
 use leptos::prelude::*;
 
 use super::series::{contexts, domain, series};
@@ -34,9 +35,13 @@ pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
     view! {
         <section class="measured">
             <h2>"Time of a decode step"</h2>
-            <p class="quiet">"Line: predicted before measuring. Ring: median measured, bar from the 5th to the 95th percentile."</p>
+            <p class="quiet">{legend(run)}</p>
             {figure("latency", wide, time)}
             <h2>"Measured ÷ predicted"</h2>
+            <p class="quiet">
+                "Above 1× a step took longer than predicted. The error in words and in the table is "
+                "(predicted − measured) ÷ measured: negative where a step took longer."
+            </p>
             {figure("residuals", other, ratio)}
         </section>
         <section class="measured">
@@ -46,6 +51,42 @@ pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
         </section>
     }
     .into_any()
+}
+
+/// What lines and rings of the time figure are.
+fn legend(run: &Run) -> String {
+    let has = |grade: Grade| run.cases.iter().any(|case| case.predicted.grade == grade);
+    let mut sentences: Vec<String> = Vec::new();
+    if has(Grade::Calibrated) {
+        sentences
+            .push("Line: predicted before measuring, from ceilings measured on the same machine.".to_owned());
+    }
+    if has(Grade::Datasheet) {
+        sentences.push("Line: predicted before measuring, from the hardware's datasheet.".to_owned());
+    }
+    if has(Grade::Fitted) {
+        sentences.push("Dotted line: fitted to measured points.".to_owned());
+    }
+    sentences.push("Ring: median measured, bar from the 5th to the 95th percentile.".to_owned());
+    match run.cases.iter().filter(|case| case.timing().is_some() && !case.is_steady()).count() {
+        0 => {}
+        1 => sentences.push(
+            "Thin broken ring: 1 point that is unsteady or was cut short; no verdict counts it.".to_owned(),
+        ),
+        n => sentences.push(format!(
+            "Thin broken rings: {n} points that are unsteady or were cut short; no verdict counts them."
+        )),
+    }
+    match run.cases.iter().filter(|case| case.measured.is_some() && case.timing().is_none()).count() {
+        0 => {}
+        1 => sentences.push("1 point with a wrong result has no time and is not shown.".to_owned()),
+        n => sentences.push(format!("{n} points with wrong results have no time and are not shown.")),
+    }
+    sentences.join(" ")
+}
+
+fn standing(case: &Case) -> Standing {
+    if case.is_steady() { Standing::Steady } else { Standing::LeftOut }
 }
 
 fn figure(name: &'static str, width: RwSignal<f64>, base: DrawnMemo) -> AnyView {
@@ -71,13 +112,13 @@ fn latency(run: &Run, width: f64) -> Option<Framed> {
             id: group.id.clone(),
             name: group.name.clone(),
             colour: group.colour,
-            provenance: Provenance::Computed,
+            provenance: group.provenance(),
             seconds: group.line(&contexts, |case| case.predicted.seconds),
         })
         .collect();
     let rings = groups.iter().flat_map(|group| {
         group.cases.iter().filter_map(|case| {
-            let seconds = case.measured.as_ref()?.seconds;
+            let seconds = case.timing()?;
             Some(MeasuredSeconds {
                 name: group.name.clone(),
                 colour: group.colour,
@@ -85,6 +126,7 @@ fn latency(run: &Run, width: f64) -> Option<Framed> {
                 median: seconds.median,
                 p05: seconds.p05,
                 p95: seconds.p95,
+                standing: standing(case),
             })
         })
     });
@@ -105,17 +147,16 @@ fn latency(run: &Run, width: f64) -> Option<Framed> {
 fn residuals(run: &Run, width: f64, edges: (f64, f64)) -> Option<Scene> {
     let bias = |form: &str| {
         let bias = run.verdicts.iter().find(|verdict| verdict.of == form)?.bias?;
-        // (predicted − measured) / measured: negative where steps are slower than predicted.
-        let word = if bias < 0.0 { "slower" } else { "faster" };
-        Some(format!("{:.0} % {word}", bias.abs() * 100.0))
+        Some(format!("median error {:+.0} %", bias * 100.0))
     };
     let point = |case: &&Case| {
-        let (measured, predicted) = (case.measured.as_ref()?.seconds, case.predicted.seconds?);
+        let (measured, predicted) = (case.timing()?, case.predicted.seconds?);
         (predicted > 0.0).then(|| ResidualPoint {
             context: case.context,
             ratio: measured.median / predicted,
             low: measured.p05 / predicted,
             high: measured.p95 / predicted,
+            standing: standing(case),
         })
     };
     let groups = series(run);
@@ -147,6 +188,7 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
             id: group.id.clone(),
             name: group.name.clone(),
             colour: group.colour,
+            // Bytes come from the architecture, whatever the constants of the time are.
             provenance: Provenance::Computed,
             values: group.line(&contexts, |case| case.predicted.bytes),
         })
@@ -175,4 +217,25 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
 
 fn resident(case: &Case) -> Option<kvscope_sizing::Bytes> {
     case.measured.as_ref()?.resident_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::measure::tests::{case, measured_in, run};
+
+    #[test]
+    fn the_legend_counts_points_that_no_verdict_counts() {
+        let at = |context: u64, status: &str| measured_in(case(context, 62, "calibrated"), 0.2, status);
+        let steady = legend(&run(&[at(4096, "ok")]));
+        assert!(!steady.contains("broken") && !steady.contains("wrong"), "{steady}");
+        let doubtful = legend(&run(&[
+            at(4096, "ok"),
+            at(8192, "unsteady"),
+            at(16_384, "partial: out of time"),
+            at(32_768, "failed: wrong result"),
+        ]));
+        assert!(doubtful.contains("Thin broken rings: 2 points"), "{doubtful}");
+        assert!(doubtful.contains("1 point with a wrong result has no time"), "{doubtful}");
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use kvscope_charts::figures::Provenance;
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_protocol::run::{Cache, Case, Run};
+use kvscope_sizing::prediction::Grade;
 use kvscope_sizing::{Tokens, find_entry};
 
 /// Cases that differ in their context alone, by rising context.
@@ -35,7 +37,13 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
     };
     let families: Vec<String> = groups.iter().zip(entries.iter().copied()).map(family).collect();
     let families: Vec<&str> = families.iter().map(String::as_str).collect();
+    let grades_differ = run.cases.iter().any(|case| case.predicted.grade != run.cases[0].predicted.grade);
     let several_batches = run.cases.iter().any(|case| case.batch != run.cases[0].batch);
+    // A run that shrinks its cases to fit holds fewer layers of some: lines over other layers are other lines.
+    let layers_differ = |case: &Case| {
+        let is_twin = |other: &&Case| other.form == case.form && other.model == case.model;
+        run.cases.iter().filter(is_twin).any(|other| other.layers_measured != case.layers_measured)
+    };
     groups
         .into_iter()
         .zip(entries)
@@ -50,11 +58,30 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
             if first.cache == Cache::Hot {
                 name.push_str(", hot");
             }
-            let id = format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache)
+            let mut id = format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache)
                 .to_ascii_lowercase();
+            if layers_differ(first) {
+                let layers = first.layers_measured;
+                let _ = write!(name, ", {layers} {}", if layers == 1 { "layer" } else { "layers" });
+                let _ = write!(id, "-{layers}");
+            }
+            if grades_differ {
+                let grade = grade_word(first.predicted.grade);
+                let _ = write!(name, ", {grade}");
+                let _ = write!(id, "-{grade}");
+            }
             CaseSeries { id, name, form: &first.form, colour, cases }
         })
         .collect()
+}
+
+/// The word in JSON.
+fn grade_word(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Datasheet => "datasheet",
+        Grade::Calibrated => "calibrated",
+        Grade::Fitted => "fitted",
+    }
 }
 
 /// Every context of a run, rising.
@@ -72,6 +99,14 @@ pub(super) fn domain(contexts: &[Tokens]) -> Option<(Tokens, Tokens)> {
 }
 
 impl CaseSeries<'_> {
+    /// The look of its predicted times. All cases of a series have one grade.
+    pub(super) fn provenance(&self) -> Provenance {
+        match self.cases[0].predicted.grade {
+            Grade::Datasheet | Grade::Calibrated => Provenance::Computed,
+            Grade::Fitted => Provenance::Fitted,
+        }
+    }
+
     /// The values of a line at `contexts`, from the first up to where the series has no case.
     pub(super) fn line<T>(&self, contexts: &[Tokens], value: impl Fn(&Case) -> Option<T>) -> Vec<T> {
         let case = |context: &Tokens| self.cases.iter().find(|case| case.context == *context);
@@ -80,6 +115,38 @@ impl CaseSeries<'_> {
 }
 
 fn are_one_line(a: &Case, b: &Case) -> bool {
-    let key = |case: &Case| (case.batch, case.cache == Cache::Hot, case.layers_measured);
+    let key =
+        |case: &Case| (case.batch, case.cache == Cache::Hot, case.layers_measured, case.predicted.grade);
     a.form == b.form && a.model == b.model && key(a) == key(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::measure::tests::{case, run};
+
+    #[test]
+    fn lines_over_other_layers_have_names_and_ids_of_their_own() {
+        let run =
+            run(&[case(4096, 62, "calibrated"), case(8192, 62, "calibrated"), case(65_536, 1, "calibrated")]);
+        let series = series(&run);
+        let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["MiniMax-M2.7 GQA, 62 layers", "MiniMax-M2.7 GQA, 1 layer"]);
+        assert_ne!(series[0].id, series[1].id);
+    }
+
+    #[test]
+    fn one_line_says_nothing_of_layers() {
+        let run = run(&[case(4096, 62, "calibrated"), case(8192, 62, "calibrated")]);
+        assert_eq!(series(&run)[0].name, "MiniMax-M2.7 GQA");
+    }
+
+    #[test]
+    fn a_fitted_line_is_no_computed_one() {
+        let run = run(&[case(4096, 62, "calibrated"), case(4096, 62, "fitted")]);
+        let series = series(&run);
+        assert_eq!(series[0].provenance(), Provenance::Computed);
+        assert_eq!(series[1].provenance(), Provenance::Fitted);
+        assert_ne!((&series[0].id, &series[0].name), (&series[1].id, &series[1].name));
+    }
 }

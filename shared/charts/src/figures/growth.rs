@@ -1,7 +1,7 @@
 use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits};
 
 use super::curves::{Curve, Curves, Readings, Ring, Rule, Spec};
-use super::{FigureError, Provenance, Table};
+use super::{FigureError, Provenance, Standing, Table};
 use crate::label::{self, Quantity};
 use crate::palette::SeriesColour;
 use crate::scale::ScaleKind;
@@ -141,7 +141,14 @@ impl Growth {
         let absolute = input.scale != GrowthScale::TimesFirst;
         let rings = input.measured.iter().filter(|_| absolute).map(|point| {
             let value = point.bytes.get() as f64;
-            Ring { colour: point.colour, context: point.context, value, low: value, high: value }
+            Ring {
+                colour: point.colour,
+                context: point.context,
+                value,
+                low: value,
+                high: value,
+                standing: Standing::Steady,
+            }
         });
         let limits = input.limits.iter().filter(|_| absolute);
         let (quantity, widest_value) = match (input.scale, input.units) {

@@ -1,7 +1,8 @@
 use kvscope_sizing::Tokens;
 
 use super::curves::{Curve, Curves, Readings, Ring, Spec};
-use super::{FigureError, Provenance, Table};
+use super::marks::counted_points;
+use super::{FigureError, Provenance, Standing, Table};
 use crate::label::{self, Quantity};
 use crate::palette::SeriesColour;
 use crate::scale::ScaleKind;
@@ -61,6 +62,8 @@ pub struct MeasuredSeconds {
     pub p05: f64,
     /// 95th percentile, in seconds.
     pub p95: f64,
+    /// Whether it counts.
+    pub standing: Standing,
 }
 
 /// What the cursor reads.
@@ -88,6 +91,7 @@ impl Latency {
             value: point.median,
             low: point.p05,
             high: point.p95,
+            standing: point.standing,
         });
         let mut curves = Curves::layout(Spec {
             contexts: input.contexts,
@@ -107,7 +111,7 @@ impl Latency {
             label::counted(input.series.len() as u64, "line", "lines"),
             input.domain.0,
             input.domain.1,
-            label::counted(input.measured.len() as u64, "measured point", "measured points")
+            counted_points(input.measured.iter().map(|point| point.standing), "measured ")
         );
         Ok(Self { curves, series: input.series.to_vec(), measured: input.measured.to_vec() })
     }
@@ -152,10 +156,15 @@ impl Latency {
 
     /// Every measured point with all digits.
     pub fn table(&self) -> Table {
-        let head = ["series", "context (tokens)", "median (s)", "p05 (s)", "p95 (s)"];
+        let head = ["series", "context (tokens)", "median (s)", "p05 (s)", "p95 (s)", "standing"];
         let row = |point: &MeasuredSeconds| {
             let numbers = [point.median, point.p05, point.p95].map(|seconds| format!("{seconds:e}"));
-            [point.name.clone(), point.context.to_string()].into_iter().chain(numbers).collect()
+            let standing = point.standing.name().to_owned();
+            [point.name.clone(), point.context.to_string()]
+                .into_iter()
+                .chain(numbers)
+                .chain([standing])
+                .collect()
         };
         Table { head: head.map(str::to_owned).to_vec(), rows: self.measured.iter().map(row).collect() }
     }

@@ -1,9 +1,9 @@
-use kvscope_sizing::{Bytes, BytesPerToken, Tokens, UnitSystem, group_digits};
+use kvscope_sizing::{Bytes, BytesPerToken, ComponentKind, Tokens, UnitSystem, group_digits};
 
 use super::curves::{check_room, identifier};
 use super::{FigureError, Table};
 use crate::label;
-use crate::palette::{ComponentKind, SeriesColour};
+use crate::palette::SeriesColour;
 use crate::scene::{Anchor, Group, Ink, Node, Point, Rect, Role, Scene, Size, Stroke, Text, Texture, Weight};
 use crate::text::{self, size};
 
@@ -193,7 +193,7 @@ impl Layers {
 impl Layer {
     /// All that the layer keeps.
     pub fn bytes(&self) -> Bytes {
-        self.parts.iter().map(|part| part.bytes).sum()
+        total(self.parts.iter().map(|part| part.bytes))
     }
 }
 
@@ -343,9 +343,9 @@ fn key(input: &LayersInput, (least, most): (Bytes, Bytes)) -> (Group, f64) {
     let swatch = |at: Point| Rect::new(at.x, at.y - 9.0, at.x + 10.0, at.y + 1.0);
     let words = |text: &str| 15.0 + text::width(text, size::NOTE, Weight::Regular);
     for kind in kinds {
-        let at = place(words(kind.title()));
+        let at = place(words(kind.label()));
         group.push(Node::Rect { rect: swatch(at), fill: Ink::Component(kind), texture: Texture::Plain });
-        group.push(Text::new(Point::new(at.x + 15.0, at.y), kind.title(), size::NOTE, Ink::Muted));
+        group.push(Text::new(Point::new(at.x + 15.0, at.y), kind.label(), size::NOTE, Ink::Muted));
     }
     if parts().any(|part| part.growth == PartGrowth::Still) {
         let title = "hatched: no longer grows";
@@ -363,13 +363,18 @@ fn key(input: &LayersInput, (least, most): (Bytes, Bytes)) -> (Group, f64) {
     (group, baseline + 12.0)
 }
 
+/// A sum for drawing. Sizing refuses what 64 bits do not hold before it gets here.
+fn total(bytes: impl Iterator<Item = Bytes>) -> Bytes {
+    bytes.fold(Bytes::ZERO, |sum, bytes| Bytes::new(sum.get().saturating_add(bytes.get())))
+}
+
 fn sentence(input: &LayersInput) -> String {
     let strips: Vec<String> = input
         .strips
         .iter()
         .map(|strip| {
             let count = label::counted(strip.layers.len() as u64, "layer", "layers");
-            let total: Bytes = strip.layers.iter().map(Layer::bytes).sum();
+            let total = total(strip.layers.iter().map(Layer::bytes));
             format!("{} keeps {} in {count}", strip.name, total.display(input.units))
         })
         .collect();

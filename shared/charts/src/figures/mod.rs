@@ -4,6 +4,7 @@ mod curves;
 mod growth;
 mod latency;
 mod layers;
+mod marks;
 mod residuals;
 mod spread;
 mod table;
@@ -11,6 +12,7 @@ mod table;
 pub use growth::{Cursor, Growth, GrowthInput, GrowthScale, Hit, Limit, MeasuredBytes, Reading, Series};
 pub use latency::{Latency, LatencyCursor, LatencyInput, LatencySeries, MeasuredSeconds};
 pub use layers::{Layer, LayerPart, LayerStrip, Layers, LayersHit, LayersInput, PartGrowth};
+pub use marks::Standing;
 pub use residuals::{ResidualPoint, ResidualSeries, Residuals, ResidualsInput};
 pub use table::Table;
 

@@ -1,7 +1,7 @@
 use kvscope_sizing::Tokens;
 
 use super::curves::{check_domain, check_room, context_axis, identifier};
-use super::{FigureError, Table};
+use super::{FigureError, Standing, Table, marks};
 use crate::label::{self, Quantity, tick_labels};
 use crate::palette::SeriesColour;
 use crate::scale::{Rounding, Scale, ScaleKind};
@@ -43,7 +43,7 @@ pub struct ResidualSeries {
     pub id: String,
     /// The name shown.
     pub name: String,
-    /// A short verdict beside the name, such as `3 % slower`; may be empty.
+    /// A short verdict beside the name, such as `median error -6 %`; may be empty.
     pub note: String,
     /// Its colour.
     pub colour: SeriesColour,
@@ -62,6 +62,8 @@ pub struct ResidualPoint {
     pub low: f64,
     /// 95th percentile ÷ predicted.
     pub high: f64,
+    /// Whether it counts.
+    pub standing: Standing,
 }
 
 impl Residuals {
@@ -97,13 +99,13 @@ impl Residuals {
         for series in input.series {
             let mut group = Group::new(format!("residual-{}", identifier(&series.id)), Role::Measured);
             group.label.clone_from(&series.name);
-            let outline = Stroke::solid(Ink::Series(series.colour), 1.75);
             let shown = series.points.iter().filter(|point| {
                 (input.domain.0..=input.domain.1).contains(&point.context)
                     && point.ratio.is_finite()
                     && point.ratio > 0.0
             });
             for point in shown {
+                let outline = point.standing.outline(series.colour);
                 let at = x.project(point.context.get() as f64);
                 let (low, high) = (y.project(point.low), y.project(point.high));
                 if low.is_finite() && high.is_finite() {
@@ -111,7 +113,7 @@ impl Residuals {
                     group.push(Node::Line { from, to, stroke: outline });
                 }
                 let centre = Point::new(at, y.project(point.ratio));
-                group.push(Node::Circle { centre, radius: 4.25, fill: Ink::Paper, outline });
+                group.nodes.extend(marks::ring(centre, series.colour, point.standing));
             }
             scene.nodes.push(group.into());
         }
@@ -131,12 +133,23 @@ impl Residuals {
 
     /// Every ratio with all digits.
     pub fn table(&self) -> Table {
-        let head =
-            ["series", "context (tokens)", "measured ÷ predicted", "p05 ÷ predicted", "p95 ÷ predicted"];
+        let head = [
+            "series",
+            "context (tokens)",
+            "measured ÷ predicted",
+            "p05 ÷ predicted",
+            "p95 ÷ predicted",
+            "standing",
+        ];
         let rows = self.series.iter().flat_map(|series| {
             series.points.iter().map(|point| {
                 let numbers = [point.ratio, point.low, point.high].map(|ratio| format!("{ratio}"));
-                [series.name.clone(), point.context.to_string()].into_iter().chain(numbers).collect()
+                let standing = point.standing.name().to_owned();
+                [series.name.clone(), point.context.to_string()]
+                    .into_iter()
+                    .chain(numbers)
+                    .chain([standing])
+                    .collect()
             })
         });
         Table { head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
@@ -199,7 +212,8 @@ fn y_ticks(y: &Scale, plot: Rect) -> Vec<f64> {
 fn sentence(series: &[ResidualSeries]) -> String {
     let ratios: Vec<f64> =
         series.iter().flat_map(|series| series.points.iter().map(|point| point.ratio)).collect();
-    let count = label::counted(ratios.len() as u64, "point", "points");
+    let standings = series.iter().flat_map(|series| series.points.iter().map(|point| point.standing));
+    let count = marks::counted_points(standings, "");
     let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let high = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if ratios.is_empty() {

@@ -7,7 +7,9 @@ mod hatch;
 pub use geometry::{Point, Rect, Size};
 pub use hatch::hatch_lines;
 
-use crate::palette::{ComponentKind, SeriesColour};
+use kvscope_sizing::ComponentKind;
+
+use crate::palette::SeriesColour;
 
 /// A laid-out figure.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,9 +7,9 @@ use kvscope_charts::figures::{
     GrowthInput, GrowthScale, Layer, LayerPart, LayerStrip, Limit, MeasuredBytes, PartGrowth, Provenance,
     Series, sample_contexts,
 };
-use kvscope_charts::palette::{ComponentKind, SeriesColour, assign_colours};
+use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_charts::{Growth, Size};
-use kvscope_sizing::{Bytes, BytesPerToken, Tokens, UnitSystem};
+use kvscope_sizing::{Bytes, BytesPerToken, ComponentKind, Tokens, UnitSystem};
 
 pub(crate) const DOMAIN: (Tokens, Tokens) = (Tokens::new(1 << 10), Tokens::new(1 << 20));
 pub(crate) const CURSOR: Tokens = Tokens::new(100_000);

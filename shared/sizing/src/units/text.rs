@@ -49,6 +49,29 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     Ok(count)
 }
 
+/// Layer numbers that rise, in short: `0–2, 7, 11–12`; where they come at one distance, `3, 7, … 59`.
+pub fn layer_ranges(layers: &[usize]) -> String {
+    if let [first, second, .., last] = layers {
+        let step = second - first;
+        let even = layers.windows(2).all(|pair| pair[1] - pair[0] == step);
+        if even && step > 1 {
+            return format!("{first}, {second}, … {last}");
+        }
+    }
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &layer in layers {
+        match runs.last_mut() {
+            Some((_, end)) if *end + 1 == layer => *end = layer,
+            _ => runs.push((layer, layer)),
+        }
+    }
+    let words: Vec<String> = runs
+        .iter()
+        .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}–{to}") })
+        .collect();
+    words.join(", ")
+}
+
 /// The digits of `1,234,567`. `None` where a group is not of three digits: in `80,5` the comma may stand for a point.
 fn without_separators(whole: &str) -> Option<String> {
     let mut groups = whole.split([',', '_']);
@@ -83,6 +106,16 @@ mod tests {
         {
             assert!(parse_count(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn layer_numbers_are_said_shortly() {
+        assert_eq!(layer_ranges(&[]), "");
+        assert_eq!(layer_ranges(&[0, 1, 2, 7, 11, 12]), "0–2, 7, 11–12");
+        assert_eq!(layer_ranges(&[3, 7, 11, 15]), "3, 7, … 15");
+        assert_eq!(layer_ranges(&[5]), "5");
+        assert_eq!(layer_ranges(&[0, 1, 2, 3]), "0–3");
+        assert_eq!(layer_ranges(&[0, 2]), "0, 2");
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub(super) use axes::context_axis;
 use axes::y_domain;
 use kvscope_sizing::Tokens;
 
-use super::{FigureError, Provenance};
+use super::{FigureError, Provenance, Standing, marks};
 use crate::label::{self, Quantity, tick_labels};
 use crate::palette::SeriesColour;
 use crate::scale::{Rounding, Scale, ScaleKind};
@@ -66,6 +66,7 @@ pub(super) struct Ring {
     pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
+    pub(super) standing: Standing,
 }
 
 /// A level to compare with.
@@ -301,7 +302,7 @@ impl Curves {
             else {
                 continue;
             };
-            let outline = Stroke::solid(Ink::Series(ring.colour), 1.75);
+            let outline = ring.standing.outline(ring.colour);
             if let (Some(low), Some(high)) = (self.place(ring.low), self.place(ring.high)) {
                 // Within the ring the interval cannot be seen; the ring alone is then the truth.
                 if low - high > 9.0 {
@@ -309,7 +310,7 @@ impl Curves {
                     group.push(Node::Line { from, to, stroke: outline });
                 }
             }
-            group.push(Node::Circle { centre: Point::new(x, y), radius: 4.25, fill: Ink::Paper, outline });
+            group.nodes.extend(marks::ring(Point::new(x, y), ring.colour, ring.standing));
         }
         self.scene.nodes.push(group.into());
     }
