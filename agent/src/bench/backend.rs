@@ -16,7 +16,7 @@ pub(crate) trait Backend {
     fn machine(&self) -> Machine;
 
     /// Measures the ceilings in about `time`.
-    fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibration, BenchError>;
+    fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibrated, BenchError>;
 
     /// Bytes of state that may be held now without pressing on what else runs.
     fn free_state_bytes(&self) -> Bytes;
@@ -27,8 +27,18 @@ pub(crate) trait Backend {
     /// Asks for the memory of a case, fills it and prepares the step.
     fn prepare(&mut self, order: &CaseOrder) -> Result<Box<dyn PreparedCase>, BenchError>;
 
-    /// Empties the caches of a case's state.
-    fn empty_caches(&mut self);
+    /// Empties the caches of a case's state, as far as [`Calibrated::buffer`] reaches.
+    fn empty_caches(&mut self) -> Result<(), BenchError>;
+}
+
+/// The ceilings, and what they were measured with.
+#[derive(Clone, Debug)]
+pub(crate) struct Calibrated {
+    pub(crate) calibration: Calibration,
+    /// The buffer that is read for the read ceiling and to empty caches.
+    pub(crate) buffer: Bytes,
+    /// The instruction set of the ceilings.
+    pub(crate) instructions: &'static str,
 }
 
 /// How a kernel lays out state.
@@ -39,6 +49,8 @@ pub(crate) struct Layout {
     pub(crate) page_bytes: u64,
     /// FLOPs of one token of one layer of one request; a multiply-add counts as two.
     pub(crate) flops_a_token: u64,
+    /// The instruction set that the kernel runs with: the widest that divides the shape's rows.
+    pub(crate) instructions: &'static str,
 }
 
 /// What to hold and run.

@@ -4,7 +4,7 @@ use kvscope_protocol::run::{Cache, Case, Measured, Predicted};
 use kvscope_sizing::prediction::{Calibration, Grade, Work};
 use kvscope_sizing::{Bytes, Tokens};
 
-use super::backend::{Check, Layout, PreparedCase};
+use super::backend::{Calibrated, Check, Layout, PreparedCase};
 use super::cpu::CACHE_MULTIPLE;
 use super::plan::CaseRequest;
 use super::{BenchError, in_words, stats};
@@ -78,8 +78,9 @@ pub(crate) fn predict(
     request: &CaseRequest,
     layout: &Layout,
     layers: u64,
-    calibration: &Calibration,
+    calibrated: &Calibrated,
 ) -> Result<(), BenchError> {
+    let calibration = &calibrated.calibration;
     let work = work(request, layout, layers)?;
     let time = calibration.predict(work)?;
     let bytes = request.sizing.state_bytes(layers, request.context, request.batch)?;
@@ -102,20 +103,55 @@ pub(crate) fn predict(
             case.layers_total
         ));
     }
-    if needs_emptied_caches(bytes, calibration) {
-        let cache = calibration.last_level_cache_bytes.map_or_else(
-            || "an unknown last-level cache".to_owned(),
-            |bytes| format!("{CACHE_MULTIPLE}× the last-level cache of {}", in_words(bytes.get())),
-        );
-        case.warnings.push(format!("the state is below {cache}; caches are emptied before each sample"));
+    if layout.instructions != calibrated.instructions {
+        case.warnings.push(format!(
+            "the kernel runs with {}, the widest set that divides its widths; the ceilings were measured with {}",
+            layout.instructions, calibrated.instructions
+        ));
     }
+    warn_of_caches(case, bytes, calibrated);
     Ok(())
 }
 
-/// Whether a state of `bytes` could stay in a cache from one step to the next.
-pub(crate) fn needs_emptied_caches(bytes: Bytes, calibration: &Calibration) -> bool {
+/// Says where a cache may have helped the ceiling or the case, and marks the case that cannot be called cold.
+fn warn_of_caches(case: &mut Case, state: Bytes, calibrated: &Calibrated) {
+    let cache = calibrated.calibration.last_level_cache_bytes.map_or_else(
+        || format!("{}, because the last-level cache is unknown", in_words(UNKNOWN_CACHE)),
+        |bytes| format!("{CACHE_MULTIPLE}× the last-level cache of {}", in_words(bytes.get())),
+    );
+    let buffer_is_small = is_small_for_caches(calibrated.buffer, &calibrated.calibration);
+    if buffer_is_small {
+        case.warnings.push(format!(
+            "the read ceiling was measured over {}, less than {cache}; a cache may have raised it",
+            in_words(calibrated.buffer.get())
+        ));
+    }
+    if !is_small_for_caches(state, &calibrated.calibration) {
+        return;
+    }
+    case.warnings.push(if buffer_is_small {
+        case.cache = Cache::Hot;
+        format!(
+            "the state is below {cache}; {} of other data are read before each sample, too few to empty every cache",
+            in_words(calibrated.buffer.get())
+        )
+    } else {
+        format!("the state is below {cache}; caches are emptied before each sample")
+    });
+}
+
+/// Whether `bytes` could stay in a cache from one step to the next.
+pub(crate) fn is_small_for_caches(bytes: Bytes, calibration: &Calibration) -> bool {
     let cold = calibration.last_level_cache_bytes.map_or(UNKNOWN_CACHE, |cache| cache.get() * CACHE_MULTIPLE);
     bytes.get() < cold
+}
+
+/// Voids a case whose caches could not be emptied.
+pub(crate) fn fail(case: &mut Case, error: &BenchError) {
+    case.measured = None;
+    case.bandwidth_share = None;
+    case.bound_share = None;
+    case.status = format!("failed: caches could not be emptied: {error}");
 }
 
 /// Puts in what a prepared case holds.
@@ -123,9 +159,14 @@ pub(crate) fn check(case: &mut Case, check: Check, asked: Bytes) {
     case.correct = Some(check.is_correct());
     case.largest_relative_error =
         check.largest_relative_error.is_finite().then_some(check.largest_relative_error);
-    if check.tokens < case.context.get() {
+    if check.tokens < case.context.get() || case.batch > 1 {
+        let request = if case.batch > 1 {
+            format!("the first of {} requests", case.batch)
+        } else {
+            "the request".to_owned()
+        };
         case.warnings.push(format!(
-            "checked against the f64 reference over the first {} tokens of one request, all heads of one layer",
+            "checked against the f64 reference over the first {} tokens of {request}, all heads of the last layer",
             Tokens::new(check.tokens)
         ));
     }
@@ -183,7 +224,7 @@ fn unsteady_ceiling(calibration: &Calibration) -> Option<String> {
 
 /// Puts in what an end of the run means for a case that has `samples` samples.
 pub(crate) fn end(case: &mut Case, samples: usize, cancelled: bool) {
-    if case.correct == Some(false) {
+    if case.status.starts_with("failed") {
         return;
     }
     let why = if cancelled { "the run was cancelled" } else { "the budget was used up" };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use kvscope_protocol::run::{Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, verdicts};
 use kvscope_sizing::prediction::Calibration;
 
-use super::backend::{Backend, CaseOrder, Layout, PreparedCase};
+use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase};
 use super::layers::{Limits, Need, Wave, waves};
 use super::machine::ProcessorTime;
 use super::plan::{CaseRequest, Plan, Progress, Stage};
@@ -38,9 +38,9 @@ pub(crate) fn run(
     let machine = backend.machine();
     let started = SystemTime::now();
     progress(clock.progress(Stage::Calibrating, None));
-    let calibration = backend.calibrate(calibration_time(plan.budget), interrupt)?;
+    let calibrated = backend.calibrate(calibration_time(plan.budget), interrupt)?;
 
-    let mut run = begin(backend.name(), plan, requests, machine, &calibration, started);
+    let mut run = begin(backend.name(), plan, requests, machine, &calibrated.calibration, started);
     let mut writer = store.create(&run.run)?;
     writer.append(&Line::Header(Box::new(header(&run))))?;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(
         backend,
         plan,
         requests,
-        calibration: &calibration,
+        calibrated: &calibrated,
         clock,
         writer: &mut writer,
         progress,
@@ -131,6 +131,8 @@ struct Active {
     prepared: Box<dyn PreparedCase>,
     empty_caches: bool,
     samples: Vec<f64>,
+    /// Whether it can give no more samples that hold.
+    failed: bool,
     /// How long the last turn took, emptying of caches included.
     turn: Duration,
 }
@@ -140,7 +142,9 @@ impl Active {
         let count = self.samples.len();
         let error =
             super::stats::coefficient_of_variation(&self.samples).map(|cv| cv / (count as f64).sqrt());
-        count >= MOST_SAMPLES || (count >= WANTED_SAMPLES && error.is_some_and(|error| error < STEADY_ERROR))
+        self.failed
+            || count >= MOST_SAMPLES
+            || (count >= WANTED_SAMPLES && error.is_some_and(|error| error < STEADY_ERROR))
     }
 }
 
@@ -168,7 +172,7 @@ struct Session<'a, 'b> {
     backend: &'a mut dyn Backend,
     plan: &'a Plan,
     requests: &'a [CaseRequest],
-    calibration: &'a Calibration,
+    calibrated: &'a Calibrated,
     clock: Clock,
     writer: &'a mut RunWriter,
     progress: &'a mut (dyn FnMut(Progress) + 'b),
@@ -180,7 +184,7 @@ impl Session<'_, '_> {
     fn choose(&mut self, cases: &mut [Case]) -> Result<(Vec<Job>, Vec<Wave>), BenchError> {
         let left = self.clock.left().as_secs_f64();
         // No more than a sixth of the time goes into filling state.
-        let fill_rate = self.calibration.ceilings.read_bytes_per_second / FILL_SLOWNESS;
+        let fill_rate = self.calibrated.calibration.ceilings.read_bytes_per_second / FILL_SLOWNESS;
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -212,7 +216,7 @@ impl Session<'_, '_> {
         for (place, layers) in groups.iter().flat_map(|wave| &wave.cases) {
             let job = &jobs[*place];
             let case = &mut cases[job.index];
-            record::predict(case, &self.requests[job.index], &job.layout, *layers, self.calibration)?;
+            record::predict(case, &self.requests[job.index], &job.layout, *layers, self.calibrated)?;
             self.writer.append(&Line::Prediction(Box::new(case.clone())))?;
         }
         Ok((jobs, groups))
@@ -237,7 +241,7 @@ impl Session<'_, '_> {
             ));
         };
         let work = record::work(request, &layout, 1).map_err(|error| error.to_string())?;
-        let time = self.calibration.predict(work).map_err(|error| error.to_string())?;
+        let time = self.calibrated.calibration.predict(work).map_err(|error| error.to_string())?;
         Ok((layout, Need { layer_bytes, layers: request.layers, layer_seconds: time.seconds }))
     }
 
@@ -293,7 +297,7 @@ impl Session<'_, '_> {
             };
             record::check(case, prepared.check(), prepared.asked_bytes());
             if case.correct != Some(true) {
-                record::measure(case, prepared.as_ref(), &[], self.calibration);
+                record::measure(case, prepared.as_ref(), &[], &self.calibrated.calibration);
                 self.writer.append(&Line::Case(Box::new(case.clone())))?;
                 continue;
             }
@@ -301,8 +305,9 @@ impl Session<'_, '_> {
             active.push(Active {
                 index,
                 prepared,
-                empty_caches: record::needs_emptied_caches(bytes, self.calibration),
+                empty_caches: record::is_small_for_caches(bytes, &self.calibrated.calibration),
                 samples: Vec::new(),
+                failed: false,
                 turn: Duration::from_secs_f64(case.predicted.seconds.unwrap_or(0.0)),
             });
         }
@@ -328,8 +333,12 @@ impl Session<'_, '_> {
                 turns += 1;
                 (self.progress)(self.clock.progress(Stage::Measuring, Some(case.index)));
                 let begun = Instant::now();
-                if case.empty_caches {
-                    self.backend.empty_caches();
+                if case.empty_caches
+                    && let Err(error) = self.backend.empty_caches()
+                {
+                    record::fail(&mut cases[case.index], &error);
+                    case.failed = true;
+                    continue;
                 }
                 let seconds = case.prepared.step().as_secs_f64();
                 case.turn = begun.elapsed();
@@ -339,7 +348,7 @@ impl Session<'_, '_> {
                 }
                 case.samples.push(seconds);
                 let record = &mut cases[case.index];
-                record::measure(record, case.prepared.as_ref(), &case.samples, self.calibration);
+                record::measure(record, case.prepared.as_ref(), &case.samples, &self.calibrated.calibration);
                 if STORED_AT.contains(&case.samples.len()) {
                     self.writer.append(&Line::Case(Box::new(record.clone())))?;
                 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use kvscope_protocol::run::{Ended, Line, Machine, Run};
+use kvscope_protocol::run::{Cache, Ended, Line, Machine, Run};
 use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings};
 use kvscope_sizing::{Bytes, Tokens};
 
-use super::backend::{Backend, CaseOrder, Check, Layout, PreparedCase, Resident};
+use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Resident};
 use super::plan::{CaseRequest, CaseSizing, FormShape, GqaShape, Plan, Progress};
 use super::store::Store;
 use super::{BenchError, Interrupt, runner};
@@ -22,6 +22,9 @@ struct Fake {
     prepared: Rc<Cell<u64>>,
     emptied: usize,
     refuses_memory: bool,
+    refuses_emptying: bool,
+    buffer: u64,
+    kernel_instructions: &'static str,
 }
 
 impl Fake {
@@ -32,6 +35,9 @@ impl Fake {
             prepared: Rc::default(),
             emptied: 0,
             refuses_memory: false,
+            refuses_emptying: false,
+            buffer: 1024,
+            kernel_instructions: "wide",
         }
     }
 }
@@ -45,16 +51,17 @@ impl Backend for Fake {
         Machine::default()
     }
 
-    fn calibrate(&mut self, _time: Duration, interrupt: Interrupt<'_>) -> Result<Calibration, BenchError> {
+    fn calibrate(&mut self, _time: Duration, interrupt: Interrupt<'_>) -> Result<Calibrated, BenchError> {
         interrupt.check()?;
         let ceilings = Ceilings { read_bytes_per_second: 1e9, flops_per_second: 1e12, launch_seconds: 0.0 };
-        Ok(Calibration {
+        let calibration = Calibration {
             date: "2026-11-29T15:00:00Z".to_owned(),
             ceilings,
             relative_spread: CeilingSpread::default(),
             last_level_cache_bytes: Some(Bytes::new(256)),
             workers: 1,
-        })
+        };
+        Ok(Calibrated { calibration, buffer: Bytes::new(self.buffer), instructions: "wide" })
     }
 
     fn free_state_bytes(&self) -> Bytes {
@@ -62,7 +69,12 @@ impl Backend for Fake {
     }
 
     fn layout(&self, _shape: &FormShape) -> Result<Layout, BenchError> {
-        Ok(Layout { page_tokens: 16, page_bytes: 1024, flops_a_token: 1 })
+        Ok(Layout {
+            page_tokens: 16,
+            page_bytes: 1024,
+            flops_a_token: 1,
+            instructions: self.kernel_instructions,
+        })
     }
 
     fn prepare(&mut self, order: &CaseOrder) -> Result<Box<dyn PreparedCase>, BenchError> {
@@ -74,8 +86,12 @@ impl Backend for Fake {
         Ok(Box::new(FakeCase { bytes, error: self.largest_relative_error, steps: Rc::clone(&self.steps) }))
     }
 
-    fn empty_caches(&mut self) {
+    fn empty_caches(&mut self) -> Result<(), BenchError> {
+        if self.refuses_emptying {
+            return Err(BenchError::Memory { bytes: 1, why: "no".to_owned() });
+        }
         self.emptied += 1;
+        Ok(())
     }
 }
 
@@ -257,6 +273,55 @@ fn small_states_have_their_caches_emptied_before_each_step() {
             run.cases[0].warnings.iter().any(|warning| warning.contains("caches are emptied")),
             emptied
         );
+    }
+}
+
+#[test]
+fn a_buffer_that_caches_could_hold_is_named_and_nothing_small_is_called_cold() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    // Four times the cache of 256 B is 1,024 B: one byte less does not reach.
+    for (buffer, context, warnings, cache) in [
+        (1024, 16, 0, Cache::Cold),
+        (1024, 1, 0, Cache::Cold),
+        (1023, 16, 1, Cache::Cold),
+        (1023, 1, 2, Cache::Hot),
+    ] {
+        let mut backend = Fake { buffer, ..Fake::new() };
+        let run =
+            go(&mut backend, &[request(context)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+        let case = &run.cases[0];
+        assert_eq!(case.cache, cache, "buffer {buffer}, context {context}");
+        let told = case.warnings.iter().filter(|warning| warning.contains("1.02 kB")).count();
+        assert_eq!(told, warnings, "{:?}", case.warnings);
+        if buffer == 1023 {
+            assert!(!case.warnings.iter().any(|warning| warning.contains("caches are emptied")));
+        }
+    }
+}
+
+#[test]
+fn caches_that_cannot_be_emptied_void_the_case() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut backend = Fake { refuses_emptying: true, ..Fake::new() };
+    let run = go(&mut backend, &[request(1)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    let case = &run.cases[0];
+    assert!(case.status.starts_with("failed: caches could not be emptied"), "{}", case.status);
+    assert!(case.measured.is_none());
+    assert_eq!(backend.steps.get(), 0);
+}
+
+#[test]
+fn a_narrower_kernel_and_a_check_of_one_request_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    for (kernel, differs) in [("wide", false), ("narrow", true)] {
+        let mut backend = Fake { kernel_instructions: kernel, ..Fake::new() };
+        let run = go(&mut backend, &[request(16)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+        let told = |words: &str| run.cases[0].warnings.iter().any(|warning| warning.contains(words));
+        assert_eq!(told("the kernel runs with narrow"), differs);
+        assert!(told("the first of 2 requests"));
     }
 }
 

@@ -181,7 +181,7 @@ fn reserved_text(reserved: &EngineReport, logical: Bytes) -> String {
             padding.why.clone(),
         ]);
     }
-    format!("\n{}", table.render())
+    format!("\n{}", table.render().trim_end())
 }
 
 fn entry_words(step: &Step, entries: u64) -> String {

@@ -67,7 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut layers = Vec::with_capacity(architecture.layer_count());
     for (index, class) in architecture.layers().enumerate() {
         let components = components(&model, &state, index, n, batch)?;
-        let bytes = components.iter().map(|row| row.bytes).sum();
+        let bytes =
+            Bytes::total(components.iter().map(|row| row.bytes)).map_err(|error| model.failure(&error))?;
         layers.push(LayerRow {
             layer: index,
             mixer: class.name(),
@@ -91,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = match (arguments.csv, arguments.each) {
         (true, _) => exact_rows(&report).csv(),
         (false, true) => each_row(&report).render(),
-        (false, false) => grouped_rows(&report).render(),
+        (false, false) => grouped_rows(&report)?.render(),
     };
     output::figures(&text)?;
     warn(report.warnings.iter().map(|warning| (report.model.as_str(), warning)));
@@ -118,7 +119,7 @@ fn components(
     rows.collect::<kvscope_sizing::Result<_>>().map_err(|error| model.failure(&error))
 }
 
-fn grouped_rows(report: &Report) -> Figures {
+fn grouped_rows(report: &Report) -> Result<Figures, Failure> {
     let mut table = Figures::new(3, &["layers", "mixer", "keeps", "count", "each", "all"]);
     let mut shown = vec![false; report.layers.len()];
     for (index, layer) in report.layers.iter().enumerate() {
@@ -140,7 +141,7 @@ fn grouped_rows(report: &Report) -> Figures {
             kept(layer),
             equal.len().to_string(),
             layer.bytes.display(UnitSystem::Decimal),
-            equal.iter().map(|other| report.layers[*other].bytes).sum::<Bytes>().to_string(),
+            Bytes::total(equal.iter().map(|other| report.layers[*other].bytes))?.to_string(),
         ]);
     }
     table.row([
@@ -151,7 +152,7 @@ fn grouped_rows(report: &Report) -> Figures {
         String::new(),
         report.resident_bytes.to_string(),
     ]);
-    table
+    Ok(table)
 }
 
 fn each_row(report: &Report) -> Figures {

@@ -41,7 +41,7 @@ use self::pool::Pool;
 use self::simd::InstructionSet;
 use self::state::{PagedState, StateShape, random_value};
 use self::step::{Extent, Kernel, Step};
-use super::backend::{Backend, CaseOrder, Check, Layout, PreparedCase, Resident};
+use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Resident};
 use super::plan::FormShape;
 use super::{BenchError, Interrupt, machine, memory};
 
@@ -63,7 +63,8 @@ impl CpuBackend {
         Ok(Self { pool: Arc::new(Pool::for_all_cores()?), buffer: None })
     }
 
-    /// Four times the last-level cache, filled with random values so that no page is the system's zero page.
+    /// Four times the last-level cache, or less where memory or [`LARGEST_READ_BUFFER`] asks for it; filled with random
+    /// values so that no page is the system's zero page.
     fn read_buffer(&mut self) -> Result<&[u16], BenchError> {
         if self.buffer.is_none() {
             let cache =
@@ -92,7 +93,7 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibration, BenchError> {
+    fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibrated, BenchError> {
         interrupt.check()?;
         let started = Instant::now();
         let pool = Arc::clone(&self.pool);
@@ -100,13 +101,15 @@ impl Backend for CpuBackend {
         let limits = Limits { time: time.saturating_sub(started.elapsed()), least_samples: 5 };
         let set = InstructionSet::available()[0];
         let (ceilings, relative_spread) = ceilings::measure(&pool, set, buffer, limits);
-        Ok(Calibration {
+        let calibration = Calibration {
             date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             ceilings,
             relative_spread,
             last_level_cache_bytes: machine::last_level_cache().map(Bytes::new),
             workers: u32::try_from(pool.workers()).unwrap_or(u32::MAX),
-        })
+        };
+        let buffer = Bytes::new(std::mem::size_of_val(buffer) as u64);
+        Ok(Calibrated { calibration, buffer, instructions: set.name() })
     }
 
     fn free_state_bytes(&self) -> Bytes {
@@ -114,7 +117,7 @@ impl Backend for CpuBackend {
     }
 
     fn layout(&self, shape: &FormShape) -> Result<Layout, BenchError> {
-        let (kernel, _) = kernel_for(shape)?;
+        let (kernel, set) = kernel_for(shape)?;
         let flops = match kernel {
             Kernel::Gqa(dims) => 2 * dims.query_heads * (dims.k_width + dims.v_width),
             Kernel::Mla(dims) => 2 * dims.query_heads * (dims.width() + dims.latent),
@@ -123,6 +126,7 @@ impl Backend for CpuBackend {
             page_tokens: kernel.page_tokens() as u64,
             page_bytes: kernel.page_values() as u64 * 2,
             flops_a_token: flops as u64,
+            instructions: set.name(),
         })
     }
 
@@ -130,12 +134,11 @@ impl Backend for CpuBackend {
         Ok(Box::new(CpuCase::new(order, Arc::clone(&self.pool))?))
     }
 
-    fn empty_caches(&mut self) {
+    fn empty_caches(&mut self) -> Result<(), BenchError> {
         let set = InstructionSet::available()[0];
         let pool = Arc::clone(&self.pool);
-        if let Ok(buffer) = self.read_buffer() {
-            ceilings::read_once(&pool, set, buffer);
-        }
+        ceilings::read_once(&pool, set, self.read_buffer()?);
+        Ok(())
     }
 }
 

@@ -39,10 +39,12 @@ impl InstructionSet {
         let mut sets = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx2") {
+            // A hypervisor may hide one of them and show the others.
+            let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            if has_avx2 && is_x86_feature_detected!("avx512f") {
                 sets.push(Self::Avx512);
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if has_avx2 {
                 sets.push(Self::Avx2);
             }
         }
