@@ -63,6 +63,9 @@ fn the_offending_field_is_named() {
         ),
         (json!({"num_kv_shared_layers": 32}), "num_kv_shared_layers", "32"),
         (json!({"ssm_state_size": 128}), "layer_types", "Mamba"),
+        // RecurrentGemma's and GPT-Neo's names for their lists of layer kinds.
+        (json!({"block_types": ["recurrent", "recurrent", "attention"]}), "block_types[0]", "recurrent"),
+        (json!({"attention_layers": ["global", "local"]}), "attention_layers[1]", "local"),
         (json!({"num_hidden_layers": 0}), "num_hidden_layers", ": 0;"),
         (json!({"num_attention_heads": 0}), "num_attention_heads", ": 0;"),
         (json!({"num_key_value_heads": 0}), "num_key_value_heads", ": 0;"),

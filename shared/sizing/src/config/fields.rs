@@ -91,6 +91,17 @@ impl<'a> Fields<'a> {
         self.levels.iter().any(|(_, map)| map.get(key).is_some_and(Value::is_null))
     }
 
+    /// Lists of nothing but texts, with their paths, at every level.
+    pub(super) fn lists_of_words(&self) -> impl Iterator<Item = (String, &'a [Value])> {
+        self.levels.iter().flat_map(|(prefix, map)| {
+            map.iter().filter_map(move |(key, value)| {
+                let list =
+                    value.as_array().filter(|list| !list.is_empty() && list.iter().all(Value::is_string))?;
+                Some((format!("{prefix}{key}"), list.as_slice()))
+            })
+        })
+    }
+
     /// The path that an absent field would have, for messages.
     pub(super) fn path_of(&self, key: &str) -> String {
         let (prefix, _) = &self.levels[0];

@@ -256,6 +256,33 @@ fn compress_ratios(
     Ok(Some(Kinds { field: path, layers: own.iter().map(|ratio| LayerKind::Compressed(*ratio)).collect() }))
 }
 
+/// A list that seems to say what the layers are, under a name that no rule reads, must not be passed over: its layers
+/// would be sized as something else.
+fn refuse_unread_kinds(fields: &Fields<'_>) -> Result<()> {
+    for (path, words) in fields.lists_of_words() {
+        let name = path.rsplit('.').next().unwrap_or(&path);
+        let speaks_of_layers =
+            ["layer", "block", "attention", "attn", "mixer"].iter().any(|word| name.contains(word));
+        let of_drafts_or_weights =
+            ["mtp", "nextn", "indexer", "module", "mlp", "quant"].iter().any(|word| name.contains(word));
+        if !speaks_of_layers || of_drafts_or_weights {
+            continue;
+        }
+        let other =
+            words.iter().position(|word| word.as_str().and_then(kind_of_name) != Some(LayerKind::Full));
+        if let Some(index) = other {
+            let word = words[index].as_str().unwrap_or_default();
+            return Err(Error::field(
+                format!("{path}[{index}]"),
+                format!(
+                    "{word:?} in a list of layer kinds that no rule reads; it is not sized as full attention"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Kinds that a period, an interval or a window gives to layers by their index.
 fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
     let every = |period: u64, index: usize| (index as u64 + 1).is_multiple_of(period);
@@ -263,6 +290,7 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         Ok(Kinds { field: fields.path_of(field), layers: (0..total).map(kind).collect() })
     };
     let either = |is_first: bool, first: LayerKind, other: LayerKind| if is_first { first } else { other };
+    refuse_unread_kinds(fields)?;
 
     if fields.has("decoder_layers") {
         return make("decoder_layers", &|_| LayerKind::SelfAndCross);

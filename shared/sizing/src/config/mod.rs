@@ -5,6 +5,7 @@
 
 mod class_defaults;
 mod fields;
+mod json;
 mod kinds;
 mod layers;
 mod shapes;
@@ -40,16 +41,7 @@ pub fn read_config(text: &str) -> Result<Architecture> {
 ///
 /// See [`read_config`]; with [`Unknown::Refuse`] also a field that could change the state and that no rule knows.
 pub fn read_config_text(text: &str, unknown: Unknown) -> Result<Architecture> {
-    if text.trim().is_empty() {
-        return Err(Error::syntax("the file is empty; expected a config.json"));
-    }
-    let value: Value = serde_json::from_str(text).map_err(|error| {
-        Error::syntax(format!(
-            "not valid JSON at line {}, column {}; expected a config.json",
-            error.line(),
-            error.column()
-        ))
-    })?;
+    let value = json::parse(text)?;
     read_config_object(&value, unknown)
 }
 

@@ -1,0 +1,92 @@
+//! JSON as Python's `json` module writes it: with `NaN`, `Infinity` and `-Infinity`, which are not JSON.
+
+use serde_json::Value;
+
+use crate::{Error, Result};
+
+/// Parses a config's text. Special numbers read as null, so a field that holds one counts as missing.
+pub(super) fn parse(text: &str) -> Result<Value> {
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        return Err(Error::syntax("the file is empty; expected a config.json"));
+    }
+    let first = match serde_json::from_str(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    if let Some(plain) = without_special_numbers(text)
+        && let Ok(value) = serde_json::from_str(&plain)
+    {
+        return Ok(value);
+    }
+    let (line, column) = (first.line(), first.column());
+    if first.to_string().starts_with("recursion limit") {
+        return Err(Error::syntax(format!(
+            "nested too deeply at line {line}, column {column}; expected a config.json"
+        )));
+    }
+    Err(Error::syntax(format!("not valid JSON at line {line}, column {column}; expected a config.json")))
+}
+
+/// The text with `null` for every special number outside strings; `None` where there is none.
+fn without_special_numbers(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut changed = false;
+    while let Some(start) = rest.find(['"', 'N', 'I', '-']) {
+        plain.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let special = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| rest.starts_with(word));
+        let taken = match (special, rest.starts_with('"')) {
+            (Some(word), _) => {
+                plain.push_str("null");
+                changed = true;
+                rest = &rest[word.len()..];
+                continue;
+            }
+            (None, true) => end_of_string(rest)?,
+            (None, false) => 1,
+        };
+        plain.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    plain.push_str(rest);
+    changed.then_some(plain)
+}
+
+/// Bytes of the string literal that `text` starts with, quotes included.
+fn end_of_string(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (index, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return Some(index + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_numbers_outside_strings_read_as_null() {
+        let value =
+            parse(r#"{"a": [0.0, Infinity, -Infinity], "b": NaN, "NaN": "-Infinity \" NaN", "c": -3}"#)
+                .unwrap();
+        let right =
+            serde_json::json!({"a": [0.0, null, null], "b": null, "NaN": "-Infinity \" NaN", "c": -3});
+        assert_eq!(value, right);
+    }
+
+    #[test]
+    fn what_is_no_json_stays_refused() {
+        for text in ["{\"a\": Infinit}", "NaN}", "{\"a", "{\"a\": \"NaN"] {
+            assert!(parse(text).unwrap_err().to_string().contains("not valid JSON"), "{text}");
+        }
+        assert!(parse("\u{feff}{}").is_ok());
+    }
+}
