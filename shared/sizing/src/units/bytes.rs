@@ -1,5 +1,4 @@
 use std::fmt;
-use std::iter::Sum;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -108,13 +107,6 @@ impl FromStr for Bytes {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} B", super::group_digits(self.0))
-    }
-}
-
-/// Sums of already checked parts, for totals whose parts were summed before.
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
-        Self(parts.fold(0, |total, part| total.saturating_add(part.0)))
     }
 }
 
