@@ -330,7 +330,13 @@ mod tests {
         for entry in catalogue() {
             let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
             for part in state.parts() {
-                assert_eq!(part.places().len() as u64, part.layers, "{}: {:?}", entry.id, part.component.kind);
+                assert_eq!(
+                    part.places().len() as u64,
+                    part.layers,
+                    "{}: {:?}",
+                    entry.id,
+                    part.component.kind
+                );
             }
         }
     }
