@@ -1,12 +1,11 @@
 //! `kvscope serve` on a free port, with folders of its own.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::child::Running;
-use crate::command_line::binary;
+use crate::command_line::command_at;
 
 /// A running agent. It ends, and its folders go, with the value.
 #[derive(Debug)]
@@ -20,13 +19,8 @@ impl Agent {
     /// Starts an agent and waits until it has printed its address.
     pub fn start() -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let mut command = Command::new(binary());
+        let mut command = command_at(home.path());
         command.args(["serve", "--port", "0"]);
-        for name in
-            ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "LOCALAPPDATA"]
-        {
-            command.env(name, home.path());
-        }
         // A desktop's browser must not open during a test.
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
         let (running, address) = Running::start(&mut command, Duration::from_secs(30), address_in);

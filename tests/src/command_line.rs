@@ -21,7 +21,8 @@ pub struct Finished {
 
 /// Runs `kvscope` with these arguments.
 pub fn kvscope<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Finished {
-    let output = Command::new(binary()).args(arguments).output().expect("kvscope starts");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let output = command_at(home.path()).args(arguments).output().expect("kvscope starts");
     Finished {
         status: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
@@ -43,6 +44,24 @@ pub fn size<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Vec<Valu
 pub fn resident_bytes(model: &str, context: u64) -> u64 {
     let rows = size([model, "--context", &context.to_string()]);
     rows[0]["resident_bytes"].as_u64().expect("resident_bytes is a plain integer")
+}
+
+/// A `kvscope` that keeps its files in `home`, whatever the user of this machine has stored.
+pub fn command_at(home: &Path) -> Command {
+    let mut command = Command::new(binary());
+    let names = [
+        "KVSCOPE_HOME",
+        "HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+        "LOCALAPPDATA",
+    ];
+    for name in names {
+        command.env(name, home);
+    }
+    command
 }
 
 /// The `kvscope` that `KVSCOPE_BIN` names, or one built now.

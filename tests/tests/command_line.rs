@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use kvscope_tests::command_line::{Finished, kvscope, size};
+use kvscope_tests::command_line::{Finished, command_at, kvscope, size};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -70,9 +70,69 @@ fn components_add_up_to_the_whole_and_what_is_not_computed_is_null() {
         for name in
             ["read_bytes_per_step", "persisted_bytes", "transfer_bytes", "decode_flops", "prefill_flops"]
         {
-            assert_ne!(row[name], 0, "{name} of {} is null or a figure", row["model"]);
+            let figure = row.get(name).unwrap_or_else(|| panic!("{} has no {name}", row["model"]));
+            assert!(
+                figure.is_null() || figure.as_u64().is_some_and(|figure| figure > 0),
+                "{name} of {} is null or a figure, not {figure}",
+                row["model"]
+            );
         }
     }
+}
+
+#[test]
+fn commands_of_logical_bytes_refuse_what_only_an_engine_answers_for() {
+    for command in [
+        &["fit", "kimi-k2.6", "--memory", "80GB", "--tp", "8"][..],
+        &["layers", "kimi-k2.6", "--tp", "8"],
+        &["compare", "kimi-k2.6", "glm-5.1", "--tp", "8"],
+        &["describe", "kimi-k2.6", "--tp", "8"],
+        &["describe", "kimi-k2.6", "--tp", "8", "--set", "block_size=64"],
+    ] {
+        expect_refusal(&kvscope(command), &["tp: ", "`kvscope size`"]);
+    }
+    expect_refusal(&kvscope(["describe", "kimi-k2.6", "--engine", "vllm"]), &["engine: ", "vllm"]);
+    expect_refusal(
+        &kvscope(["fit", "kimi-k2.6", "--memory=80GB", "--set=pool_tokens=9"]),
+        &["pool_tokens: "],
+    );
+    assert_eq!(kvscope(["describe", "kimi-k2.6", "--set", "block_size=64"]).status, Some(0));
+}
+
+#[test]
+fn explain_keeps_figures_and_warnings_apart_and_names_both_accountings() {
+    let (_folder, path) = config_file(|config| {
+        config.insert("attention_memory_heads".into(), json!(4));
+    });
+    let arguments: [&OsStr; 4] = ["explain".as_ref(), path.as_os_str(), "--tp".as_ref(), "8".as_ref()];
+    let explained = kvscope(arguments);
+    assert_eq!(explained.status, Some(0), "{}", explained.stderr);
+    assert!(!explained.stdout.contains("warning"), "{}", explained.stdout);
+    assert!(explained.stderr.contains("attention_memory_heads"), "{}", explained.stderr);
+    let rows = |name: &str| explained.stdout.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!((rows("logical "), rows("logical, one rank ")), (1, 1), "{}", explained.stdout);
+}
+
+#[test]
+fn the_catalogue_s_csv_holds_plain_numbers() {
+    let listed = kvscope(["models", "kimi-k2.6", "--csv"]);
+    let mut lines = listed.stdout.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (header, row) = (lines.next().expect("a header"), lines.next().expect("a version"));
+    let cell =
+        |name: &str| row[header.iter().position(|column| *column == name).expect("the column is there")];
+    // 61 × 576 × 2 B, and nothing that does not grow.
+    assert_eq!((cell("slope_bytes_per_token"), cell("fixed_bytes")), ("70272", "0"));
+    assert_eq!(cell("max_context_tokens"), "262144");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn figures_that_a_full_disk_refused_are_status_1() {
+    let full = File::options().write(true).open("/dev/full").expect("the device is there");
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let status =
+        command_at(home.path()).args(["models", "kimi"]).stdout(full).status().expect("kvscope starts");
+    assert_eq!(status.code(), Some(1));
 }
 
 #[test]
