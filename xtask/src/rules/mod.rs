@@ -21,7 +21,7 @@ pub(crate) struct Rule {
 
 pub(crate) fn all() -> [Rule; 6] {
     [
-        Rule { name: "no source file over 600 lines", find: text::long_files },
+        Rule { name: "no source file over 500 lines", find: text::long_files },
         Rule { name: "no paths of one machine and no package registry hosts", find: text::machine_traces },
         Rule { name: "every crate takes the workspace's lints", find: documents::crates_without_lints },
         Rule {
