@@ -8,7 +8,7 @@ use kvscope_sizing::UnitSystem;
 use kvscope_sizing::prediction::Grade;
 use leptos::prelude::*;
 
-use super::series::{contexts, domain, series};
+use super::series::{Share, contexts, domain, series};
 use crate::canvas::{Drawn, DrawnMemo, Figure};
 use crate::erased::mark;
 use crate::state::{Page, Shared};
@@ -28,13 +28,17 @@ pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
     let ratio = drawn(run, |_, run, width| residuals(run, width, latency(run, width)?.1), other);
     let memory = drawn(run, |page, run, width| memory(run, width, page.view(|view| view.units)), third);
     let said = if run.cases.iter().any(|case| resident(case).is_some()) {
-        "Line: predicted bytes of the layers that were held. Ring: what the system shows as resident."
+        "Line: predicted bytes. Ring: what the system shows as resident."
     } else {
-        "Line: predicted bytes of the layers that were held. This system does not say what is resident."
+        "Line: predicted bytes. This system does not say what is resident."
+    };
+    let (time_title, memory_title) = match Share::of(run) {
+        Share::Whole => ("Time of a decode step", "Memory of the state"),
+        Share::Layer => ("Time of a decode step, per layer", "Memory of the state, per layer"),
     };
     view! {
         <section class="measured">
-            <h2>"Time of a decode step"</h2>
+            <h2>{time_title}</h2>
             <p class="quiet">{legend(run)}</p>
             {figure("latency", wide, time)}
             <h2>"Measured ÷ predicted"</h2>
@@ -45,7 +49,7 @@ pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
             {figure("residuals", other, ratio)}
         </section>
         <section class="measured">
-            <h2>"Memory of the state"</h2>
+            <h2>{memory_title}</h2>
             <p class="quiet">{said}</p>
             {figure("memory", third, memory)}
         </section>
@@ -57,6 +61,11 @@ pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
 fn legend(run: &Run) -> String {
     let has = |grade: Grade| run.cases.iter().any(|case| case.predicted.grade == grade);
     let mut sentences: Vec<String> = Vec::new();
+    if Share::of(run) == Share::Layer {
+        sentences.push(
+            "Cases held different numbers of layers, so times are divided by the layers held.".to_owned(),
+        );
+    }
     if has(Grade::Calibrated) {
         sentences
             .push("Line: predicted before measuring, from ceilings measured on the same machine.".to_owned());
@@ -104,6 +113,7 @@ fn size_for(width: f64) -> Size {
 }
 
 fn latency(run: &Run, width: f64) -> Option<Framed> {
+    let share = Share::of(run);
     let contexts = contexts(run);
     let groups = series(run);
     let lines: Vec<LatencySeries> = groups
@@ -113,7 +123,7 @@ fn latency(run: &Run, width: f64) -> Option<Framed> {
             name: group.name.clone(),
             colour: group.colour,
             provenance: group.provenance(),
-            seconds: group.line(&contexts, |case| case.predicted.seconds),
+            seconds: group.line(&contexts, |case| Some(share.seconds(case.predicted.seconds?, case))),
         })
         .collect();
     let rings = groups.iter().flat_map(|group| {
@@ -123,9 +133,9 @@ fn latency(run: &Run, width: f64) -> Option<Framed> {
                 name: group.name.clone(),
                 colour: group.colour,
                 context: case.context,
-                median: seconds.median,
-                p05: seconds.p05,
-                p95: seconds.p95,
+                median: share.seconds(seconds.median, case),
+                p05: share.seconds(seconds.p05, case),
+                p95: share.seconds(seconds.p95, case),
                 standing: standing(case),
             })
         })
@@ -180,6 +190,7 @@ fn residuals(run: &Run, width: f64, edges: (f64, f64)) -> Option<Scene> {
 }
 
 fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
+    let share = Share::of(run);
     let contexts = contexts(run);
     let groups = series(run);
     let lines: Vec<Series> = groups
@@ -190,14 +201,14 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
             colour: group.colour,
             // Bytes come from the architecture, whatever the constants of the time are.
             provenance: Provenance::Computed,
-            values: group.line(&contexts, |case| case.predicted.bytes),
+            values: group.line(&contexts, |case| Some(share.bytes(case.predicted.bytes?, case))),
         })
         .collect();
     let rings: Vec<MeasuredBytes> = groups
         .iter()
         .flat_map(|group| group.cases.iter().map(move |case| (group.colour, case)))
         .filter_map(|(colour, case)| {
-            Some(MeasuredBytes { colour, context: case.context, bytes: resident(case)? })
+            Some(MeasuredBytes { colour, context: case.context, bytes: share.bytes(resident(case)?, case) })
         })
         .collect();
     let input = GrowthInput {

@@ -6,7 +6,7 @@ use kvscope_charts::figures::Provenance;
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_protocol::run::{Cache, Case, Run};
 use kvscope_sizing::prediction::Grade;
-use kvscope_sizing::{Tokens, find_entry};
+use kvscope_sizing::{Bytes, Tokens, find_entry};
 
 /// Cases that differ in their context alone, by rising context.
 #[derive(Clone, Debug)]
@@ -39,11 +39,6 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
     let families: Vec<&str> = families.iter().map(String::as_str).collect();
     let grades_differ = run.cases.iter().any(|case| case.predicted.grade != run.cases[0].predicted.grade);
     let several_batches = run.cases.iter().any(|case| case.batch != run.cases[0].batch);
-    // A run that shrinks its cases to fit holds fewer layers of some: lines over other layers are other lines.
-    let layers_differ = |case: &Case| {
-        let is_twin = |other: &&Case| other.form == case.form && other.model == case.model;
-        run.cases.iter().filter(is_twin).any(|other| other.layers_measured != case.layers_measured)
-    };
     groups
         .into_iter()
         .zip(entries)
@@ -60,11 +55,6 @@ pub(super) fn series(run: &Run) -> Vec<CaseSeries<'_>> {
             }
             let mut id = format!("{}-{}-{}-{:?}", first.form, first.model, first.batch, first.cache)
                 .to_ascii_lowercase();
-            if layers_differ(first) {
-                let layers = first.layers_measured;
-                let _ = write!(name, ", {layers} {}", if layers == 1 { "layer" } else { "layers" });
-                let _ = write!(id, "-{layers}");
-            }
             if grades_differ {
                 let grade = grade_word(first.predicted.grade);
                 let _ = write!(name, ", {grade}");
@@ -81,6 +71,41 @@ fn grade_word(grade: Grade) -> &'static str {
         Grade::Datasheet => "datasheet",
         Grade::Calibrated => "calibrated",
         Grade::Fitted => "fitted",
+    }
+}
+
+/// What a run's figures are of. A run that shrinks its cases to fit holds fewer layers at long contexts: only what one layer
+/// takes lies on one line then.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Share {
+    /// All layers that were held, as many in every case of a line.
+    Whole,
+    /// One layer: the step divided by the layers that were held.
+    Layer,
+}
+
+impl Share {
+    pub(super) fn of(run: &Run) -> Self {
+        let differ = |group: &CaseSeries| {
+            group.cases.iter().any(|case| case.layers_measured != group.cases[0].layers_measured)
+        };
+        if series(run).iter().any(differ) { Self::Layer } else { Self::Whole }
+    }
+
+    /// What a case's figures are divided by.
+    pub(super) fn divisor(self, case: &Case) -> u64 {
+        match self {
+            Self::Whole => 1,
+            Self::Layer => case.layers_measured.max(1),
+        }
+    }
+
+    pub(super) fn seconds(self, seconds: f64, case: &Case) -> f64 {
+        seconds / self.divisor(case) as f64
+    }
+
+    pub(super) fn bytes(self, bytes: Bytes, case: &Case) -> Bytes {
+        Bytes::new(bytes.get() / self.divisor(case))
     }
 }
 
@@ -115,8 +140,7 @@ impl CaseSeries<'_> {
 }
 
 fn are_one_line(a: &Case, b: &Case) -> bool {
-    let key =
-        |case: &Case| (case.batch, case.cache == Cache::Hot, case.layers_measured, case.predicted.grade);
+    let key = |case: &Case| (case.batch, case.cache == Cache::Hot, case.predicted.grade);
     a.form == b.form && a.model == b.model && key(a) == key(b)
 }
 
@@ -126,19 +150,20 @@ mod tests {
     use crate::views::measure::tests::{case, run};
 
     #[test]
-    fn lines_over_other_layers_have_names_and_ids_of_their_own() {
-        let run =
-            run(&[case(4096, 62, "calibrated"), case(8192, 62, "calibrated"), case(65_536, 1, "calibrated")]);
-        let series = series(&run);
-        let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
-        assert_eq!(names, ["MiniMax-M2.7 GQA, 62 layers", "MiniMax-M2.7 GQA, 1 layer"]);
-        assert_ne!(series[0].id, series[1].id);
+    fn cases_over_other_layers_are_one_line_of_one_layer() {
+        let run = run(&[case(4096, 50, "calibrated"), case(65_536, 1, "calibrated")]);
+        let (series, share) = (series(&run), Share::of(&run));
+        assert_eq!((series.len(), share), (1, Share::Layer));
+        // 0.1 s over 50 layers are 2 ms a layer.
+        assert!((share.seconds(0.1, series[0].cases[0]) - 0.002).abs() < 1e-15);
+        assert!((share.seconds(0.1, series[0].cases[1]) - 0.1).abs() < 1e-15);
     }
 
     #[test]
-    fn one_line_says_nothing_of_layers() {
+    fn cases_over_the_same_layers_are_shown_whole() {
         let run = run(&[case(4096, 62, "calibrated"), case(8192, 62, "calibrated")]);
-        assert_eq!(series(&run)[0].name, "MiniMax-M2.7 GQA");
+        assert_eq!(Share::of(&run), Share::Whole);
+        assert!((Share::of(&run).seconds(0.1, &run.cases[0]) - 0.1).abs() < 1e-15);
     }
 
     #[test]
