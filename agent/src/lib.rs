@@ -6,6 +6,7 @@ pub mod cli;
 mod batch;
 mod failure;
 mod home;
+mod input;
 mod model;
 mod output;
 mod serve;

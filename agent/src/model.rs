@@ -10,6 +10,7 @@ use kvscope_sizing::{
 };
 
 use crate::failure::Failure;
+use crate::input::reason;
 
 /// Far more than any config.json; a file beyond it is something else.
 const LARGEST_CONFIG: u64 = 64 << 20;
@@ -222,12 +223,6 @@ fn too_large(shown: &str, size: &str) -> Failure {
         "{shown}: a config.json has at most {} MiB, this has {size}",
         LARGEST_CONFIG >> 20
     ))
-}
-
-/// The system's reason without its error number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The only place that prints: figures to standard output, progress and warnings to standard error.
 
-#![allow(clippy::print_stderr, reason = "this module is where the binary prints")]
-
 use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
@@ -34,20 +32,19 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
 
 /// Writes one line on standard error that says what went wrong.
 pub(crate) fn error(message: &dyn std::fmt::Display) {
-    eprintln!("kvscope: {}", one_line(&message.to_string()));
+    say(&format!("kvscope: {}\n", one_line(&message.to_string())));
 }
 
 /// Writes one line on standard error that travels with a figure.
 pub(crate) fn warning(message: &str) {
-    eprintln!("warning: {}", one_line(message));
+    say(&format!("warning: {}\n", one_line(message)));
 }
 
 /// Writes or overwrites one line of progress.
 pub(crate) fn progress(message: &str) {
     use io::IsTerminal;
     if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{message}");
-        let _ = io::stderr().flush();
+        say(&format!("\r\x1b[K{message}"));
     }
 }
 
@@ -55,12 +52,23 @@ pub(crate) fn progress(message: &str) {
 pub(crate) fn progress_done() {
     use io::IsTerminal;
     if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
+        say("\r\x1b[K");
     }
 }
 
+/// Standard error may be closed or full, and there is nowhere to say so.
+fn say(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
+    plain(&message.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Names come from files; what would steer a terminal or break a row is shown as a replacement character.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// An aligned table: the first column to the left, figures to the right.
@@ -92,7 +100,7 @@ impl Figures {
 
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// The aligned text, a line a row.

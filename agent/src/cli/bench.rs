@@ -12,8 +12,12 @@ use super::request::warn;
 use crate::bench::{self, CaseRequest, CaseSizing, FormShape, GqaShape, MlaShape, Plan, Progress, Store};
 use crate::failure::Failure;
 use crate::home;
+use crate::input::{label, read_text};
 use crate::model::Model;
 use crate::output::{self, Figures};
+
+/// Thousands of cases with all their samples.
+const LARGEST_RUN: u64 = 256 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -49,8 +53,8 @@ enum Action {
     },
     /// Add a run file of another machine to the store
     Import {
-        /// The run file
-        file: PathBuf,
+        /// The run file, or - for standard input
+        file: String,
     },
     /// Remove a run from the store
     Delete {
@@ -117,10 +121,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Action::Export { run, output } => export(&store, &run, output),
         Action::Import { file } => {
-            let shown = file.display().to_string();
-            let text = std::fs::read_to_string(&file)
-                .map_err(|error| Failure::input(format!("{shown}: {error}")))?;
-            let run = store.import(&shown, &text).map_err(Failure::input)?;
+            let text = read_text(&file, LARGEST_RUN, "it is no run file")?;
+            let run = store.import(label(&file), &text).map_err(Failure::input)?;
+            for warning in store.show(&run).map_err(Failure::input)?.warnings {
+                output::warning(&format!("{}: {warning}", label(&file)));
+            }
             output::figures(&format!("{run}\n"))
         }
         Action::Delete { run } => store.delete(&run).map_err(Failure::input),

@@ -1,17 +1,20 @@
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::Args;
 use kvscope_sizing::cases::{CaseOutcome, run_cases};
 
 use crate::failure::Failure;
+use crate::input::{label, read_text};
 use crate::output;
+
+/// Hundreds of thousands of cases.
+const LARGEST_CASES: u64 = 256 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Case files, one JSON object a line
+    /// Case files, one JSON object a line, or - for standard input
     #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    files: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -20,13 +23,12 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     for file in &arguments.files {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+        let text = read_text(file, LARGEST_CASES, "split the file")?;
         let found = run_cases(&text);
         if found.is_empty() {
             return Err(Failure::input(format!(
                 "{}: no case in it; one JSON object a line is expected",
-                file.display()
+                label(file)
             )));
         }
         outcomes.extend(found);

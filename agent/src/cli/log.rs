@@ -1,12 +1,11 @@
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read};
 
 use clap::Args;
 use kvscope_sizing::log::{DecodedLog, GivenModel, LogFigure, decode_log};
 
 use super::request::warn;
 use crate::failure::Failure;
+use crate::input::{label, read_limited};
 use crate::model::Model;
 use crate::output::{self, Figures};
 
@@ -32,8 +31,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.file == "-" && arguments.model.as_deref() == Some("-") {
         return Err(Failure::input("model: the log is read from standard input, so the model cannot be"));
     }
-    let label = if arguments.file == "-" { "standard input" } else { &arguments.file };
-    let text = read(&arguments.file).map_err(|why| Failure::input(format!("{label}: {why}")))?;
+    let label = label(&arguments.file);
+    let text = read(&arguments.file)?;
     let model = arguments.model.as_deref().map(Model::load).transpose()?;
     let given =
         model.as_ref().map(|model| GivenModel { label: &model.label, architecture: &model.architecture });
@@ -56,17 +55,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The text, whatever its encoding: what is not UTF-8 is replaced, and the UTF-16 of a Windows redirection is read.
-fn read(file: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let whole = if file == "-" {
-        io::stdin().lock().take(LARGEST_LOG + 1).read_to_end(&mut bytes)
-    } else {
-        File::open(file).and_then(|file| file.take(LARGEST_LOG + 1).read_to_end(&mut bytes))
-    };
-    whole.map_err(|error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned())?;
-    if bytes.len() as u64 > LARGEST_LOG {
-        return Err(format!("more than {} MiB; give the lines of the start alone", LARGEST_LOG >> 20));
-    }
+fn read(file: &str) -> Result<String, Failure> {
+    let bytes = read_limited(file, LARGEST_LOG, "give the lines of the start alone")?;
     let wide: Option<fn([u8; 2]) -> u16> = match bytes.get(..2) {
         Some([0xff, 0xfe]) => Some(u16::from_le_bytes),
         Some([0xfe, 0xff]) => Some(u16::from_be_bytes),

@@ -128,10 +128,23 @@ fn parse(content: &str) -> Result<Line, serde_json::Error> {
     match kind.as_str() {
         "header" => serde_json::from_value(value).map(Line::Header),
         "prediction" => serde_json::from_value(value).map(Line::Prediction),
-        "case" => serde_json::from_value(value).map(Line::Case),
+        "case" => serde_json::from_value(value).and_then(plausible).map(Line::Case),
         "verdict" => serde_json::from_value(value).map(Line::Verdict),
         "end" => serde_json::from_value(value).map(|End { ended, machine }| Line::End { ended, machine }),
         _ => Err(serde::de::Error::custom(format!("{kind:?} is no kind of line"))),
+    }
+}
+
+/// A time below zero, or beyond a day, is no measurement of a step.
+fn plausible(case: Box<Case>) -> Result<Box<Case>, serde_json::Error> {
+    const DAY: f64 = 86_400.0;
+    let Some(seconds) = case.measured.as_ref().map(|measured| measured.seconds) else { return Ok(case) };
+    let times = [("median", seconds.median), ("p05", seconds.p05), ("p95", seconds.p95)];
+    match times.into_iter().find(|(_, time)| !(*time > 0.0 && *time < DAY)) {
+        Some((name, time)) => {
+            Err(serde::de::Error::custom(format!("measured.seconds.{name}: {time} s is no time of a step")))
+        }
+        None => Ok(case),
     }
 }
 
