@@ -49,6 +49,11 @@ impl ChosenSet {
         self.ids == ids && self.settings == *settings && self.own == own
     }
 
+    /// The first that could not be sized, with the reason.
+    pub(crate) fn refused(&self) -> Option<(&Chosen, &String)> {
+        self.list.iter().find_map(|chosen| Some((chosen, chosen.state.as_ref().err()?)))
+    }
+
     /// Those that could be sized.
     pub(crate) fn sized(&self) -> impl Iterator<Item = (&Chosen, &StateModel)> {
         self.list.iter().filter_map(|chosen| Some((chosen, &**chosen.state.as_ref().ok()?)))

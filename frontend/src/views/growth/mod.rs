@@ -47,7 +47,22 @@ fn finding(page: Page) -> String {
     let values: Vec<_> = sized
         .filter_map(|(chosen, state)| Some((chosen.name.as_str(), state.resident(context, batch).ok()?)))
         .collect();
+    if values.is_empty()
+        && let Some(why) = refusal(page)
+    {
+        return why;
+    }
     headline(&HeadlineInput { context, batch, units: page.view(|view| view.units), values: &values })
+}
+
+/// Why not one of the chosen models has a figure at this context, in the words of the first.
+fn refusal(page: Page) -> Option<String> {
+    let (chosen, context, batch) = (page.chosen(), page.context(), page.batch());
+    let beyond = chosen.sized().find_map(|(chosen, state)| {
+        let error = state.resident(context, batch).err()?;
+        Some(format!("{}: {error}", chosen.name))
+    });
+    beyond.or_else(|| chosen.refused().map(|(chosen, why)| format!("{}: {why}", chosen.name)))
 }
 
 /// The quiet line: which bytes, in which formats, by which accounting.
