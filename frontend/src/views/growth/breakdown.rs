@@ -7,7 +7,7 @@ use super::published::published;
 use crate::erased::{mark, nothing, part, words};
 use crate::state::{Model, Page, Shared, ink};
 
-const HEAD: [&str; 6] = ["keeps", "layers", "format", "grows", "bytes", "one more token"];
+const HEAD: [&str; 6] = ["component", "layers", "format", "growth", "resident", "slope"];
 
 /// What one version keeps, component by component, each with its derivation.
 pub(super) fn breakdown(page: Page) -> AnyView {
@@ -100,7 +100,7 @@ fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usiz
     let slope = {
         let growth = component.growth;
         move || match growth.slope(Some(page.context())).and_then(|slope| slope.times(layers)) {
-            Ok(slope) if slope.numerator() == 0 => "nothing".to_owned(),
+            Ok(slope) if slope.numerator() == 0 => "0 B/token".to_owned(),
             Ok(slope) => slope.to_string(),
             Err(error) => error.to_string(),
         }

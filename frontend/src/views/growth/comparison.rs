@@ -6,8 +6,7 @@ use super::published::published_note;
 use crate::erased::{nothing, on, part, words};
 use crate::state::{Chosen, Page, ink};
 
-const HEAD: [&str; 7] =
-    ["version", "layers", "kept", "one more token", "does not grow", "read a step", "config allows"];
+const HEAD: [&str; 7] = ["version", "layers", "resident", "slope", "fixed", "read a step", "config allows"];
 
 /// The figures of every chosen version at the cursor, side by side.
 pub(super) fn comparison(page: Page) -> AnyView {
@@ -25,7 +24,7 @@ pub(super) fn comparison(page: Page) -> AnyView {
                     <tbody>{part(rows)}</tbody>
                 </table>
             </div>
-            <p class="quiet">"Kept and read are for the whole batch; what grows and what does not, for one request."</p>
+            <p class="quiet">"Resident and read bytes are for the whole batch; slope (bytes that one more token adds) and fixed part (bytes that do not grow) for one request."</p>
         </section>
     }
     .into_any()
@@ -78,7 +77,7 @@ fn figures(chosen: &Chosen, size: &Size, units: UnitSystem) -> AnyView {
         bytes("resident_bytes", size.resident_bytes),
         figure("slope_bytes_per_token", exact_slope, &slope.to_string(), ""),
         match size.fixed_bytes {
-            Bytes::ZERO => figure("fixed_bytes", "0".to_owned(), "nothing", ""),
+            Bytes::ZERO => figure("fixed_bytes", "0".to_owned(), "0 B", ""),
             fixed => bytes("fixed_bytes", Some(fixed)),
         },
         bytes("read_bytes_per_step", size.read_bytes_per_step),

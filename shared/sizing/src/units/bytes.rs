@@ -89,18 +89,11 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self> {
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let number = compact.strip_suffix(['B', 'b']).unwrap_or(&compact);
-        let (number, factor) = match number.strip_suffix(['T', 't']) {
-            Some(number) => (number, 1_000_000_000_000),
-            None => match number.strip_suffix("Ti") {
-                Some(number) => (number, 1 << 40),
-                None => (number, 1),
-            },
-        };
         let wrong = |_| {
             let example = "write 80GB (10^9 bytes), 79GiB (2^30 bytes) or plain bytes";
             Error::setting("memory", format!("{text:?} is no number of bytes; {example}"))
         };
-        Self(super::parse_count(number).map_err(wrong)?).times(factor)
+        super::parse_count(number).map_err(wrong).map(Self)
     }
 }
 

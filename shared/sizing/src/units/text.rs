@@ -12,7 +12,7 @@ pub fn group_digits(count: u64) -> String {
 }
 
 /// Reads a count as people type it: digits, with `,` or `_` only before groups of exactly three, a decimal part where a
-/// suffix makes the whole an integer, and a suffix `K M G` (powers of 1,000) or `Ki Mi Gi` (powers of 1,024).
+/// suffix makes the whole an integer, and a suffix `K M G T` (powers of 1,000) or `Ki Mi Gi Ti` (powers of 1,024).
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)");
@@ -24,9 +24,11 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         "k" | "K" => 1_000,
         "m" | "M" => 1_000_000,
         "g" | "G" => 1_000_000_000,
+        "t" | "T" => 1_000_000_000_000,
         "ki" | "Ki" | "KI" => 1 << 10,
         "mi" | "Mi" | "MI" => 1 << 20,
         "gi" | "Gi" | "GI" => 1 << 30,
+        "ti" | "Ti" | "TI" => 1 << 40,
         _ => return Err(wrong()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

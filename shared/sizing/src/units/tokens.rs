@@ -84,6 +84,7 @@ mod tests {
             ("1M", 1_000_000),
             ("1Mi", 1_048_576),
             ("1.5K", 1_500),
+            ("1Ti", 1 << 40),
         ] {
             assert_eq!(text.parse::<Tokens>().unwrap().get(), count, "{text}");
         }
