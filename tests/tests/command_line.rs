@@ -249,6 +249,14 @@ fn one_bad_version_among_good_ones_leaves_no_half_result() {
 }
 
 /// A sound config with one defect must be refused, naming the field (or the value that is at fault) and the file.
+#[test]
+fn a_setting_that_is_given_twice_is_refused() {
+    for twice in [["--kv-dtype=fp8", "--set=kv_dtype=bf16"], ["--set=block_size=16", "--set=block_size=32"]] {
+        let name = if twice[0].contains("kv") { "kv_dtype" } else { "block_size" };
+        expect_refusal(&kvscope(["size", "qwen3-8b"].into_iter().chain(twice)), &[name, "twice"]);
+    }
+}
+
 fn refuses_config(named: &str, defect: Defect) {
     let (_folder, path) = config_file(defect);
     expect_refusal(&size_of(&path), &[named, "config.json"]);

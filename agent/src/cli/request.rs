@@ -117,6 +117,8 @@ impl Accounting {
                 settings.set(name, value)?;
             }
         }
+        let mut given: Vec<&str> =
+            named.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| *name).collect();
         for pair in &self.settings {
             let (name, value) = pair
                 .split_once('=')
@@ -125,6 +127,10 @@ impl Accounting {
             if matches!(name, "context" | "batch") {
                 return Err(Failure::input(format!("set: {name} has an option of its own, --{name}")));
             }
+            if given.contains(&name) {
+                return Err(Failure::input(format!("{name}: given twice; leave one of them out")));
+            }
+            given.push(name);
             settings.set(name, value.trim())?;
         }
         Ok(settings)
