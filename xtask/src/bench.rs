@@ -7,6 +7,7 @@ use crate::check;
 use crate::error::{Error, Result};
 use crate::output;
 use crate::process;
+use crate::serve;
 use crate::site;
 use crate::workspace::Workspace;
 
@@ -86,14 +87,7 @@ fn median_in<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 /// From starting the release binary to its end, with its output dropped.
 fn process_time(workspace: &Workspace) -> Result<String> {
     output::progress("the command line (release)");
-    process::run(workspace.cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "kvscope",
-        "--features",
-        "embed-site",
-    ]))?;
+    serve::build_agent(workspace)?;
     let mut times = Vec::with_capacity(PROCESS_RUNS);
     // The first run brings the binary into memory and does not count.
     for run in 0..=PROCESS_RUNS {

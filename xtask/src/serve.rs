@@ -21,14 +21,7 @@ pub(crate) enum Browser {
 pub(crate) fn serve(workspace: &Workspace, browser: Browser, agent_arguments: &[String]) -> Result<ExitCode> {
     site::build(workspace)?;
     output::progress("building the agent (release)");
-    process::run(workspace.cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "kvscope",
-        "--features",
-        "embed-site",
-    ]))?;
+    build_agent(workspace)?;
 
     let mut agent = Command::new(workspace.agent("release"));
     agent.arg("serve").args(agent_arguments).stdout(Stdio::piped());
@@ -50,6 +43,12 @@ pub(crate) fn serve(workspace: &Workspace, browser: Browser, agent_arguments: &[
     }
     let status = child.wait().map_err(failed)?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// The release binary with the site in it.
+pub(crate) fn build_agent(workspace: &Workspace) -> Result<()> {
+    let arguments = ["build", "--release", "--package", "kvscope", "--features", "embed-site"];
+    process::run(workspace.cargo().args(arguments))
 }
 
 /// The first web address in a line.

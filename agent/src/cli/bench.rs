@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use kvscope_protocol::run::{Case, Run};
-use kvscope_sizing::{Bytes, Heads, Latent, Mixer, Settings, StateComponent, Tokens, UnitSystem, Unknown};
+use kvscope_sizing::{Bytes, Heads, Latent, Mixer, Settings, StateComponent, Tokens, UnitSystem};
 
 use super::request::warn;
 use crate::bench::{self, CaseRequest, CaseSizing, FormShape, GqaShape, MlaShape, Plan, Progress, Store};
@@ -173,7 +173,7 @@ fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
             Form::Gqa => &arguments.gqa_model,
             Form::Mla => &arguments.mla_model,
         };
-        let model = Model::load_checked(id, Unknown::Warn)?;
+        let model = Model::load(id)?;
         warn(model.architecture.warnings().iter().map(|warning| (model.label.as_str(), warning)));
         let subject = Subject::find(form, &model)?;
         for context in &contexts {

@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem};
+use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem, layer_runs};
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts, warn};
@@ -207,16 +207,7 @@ fn kept(layer: &LayerRow) -> String {
 
 /// `0–2, 4–6, 8`; long lists of single layers are cut.
 fn ranges(layers: &[usize]) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut start = 0;
-    for index in 1..=layers.len() {
-        if index < layers.len() && layers[index] == layers[index - 1] + 1 {
-            continue;
-        }
-        let (first, last) = (layers[start], layers[index - 1]);
-        parts.push(if first == last { first.to_string() } else { format!("{first}–{last}") });
-        start = index;
-    }
+    let mut parts = layer_runs(layers);
     if parts.len() > 5 {
         let last = parts.pop().unwrap_or_default();
         parts.truncate(3);

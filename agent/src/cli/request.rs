@@ -56,6 +56,12 @@ impl Contexts {
         self.context.iter().map(|text| Ok(text.parse()?)).collect()
     }
 
+    /// Every context that is given; a single absent one asks for slope and fixed part alone.
+    pub(super) fn each(&self) -> Result<Vec<Option<Tokens>>, Failure> {
+        let given: Vec<Option<Tokens>> = self.tokens()?.into_iter().map(Some).collect();
+        Ok(if given.is_empty() { vec![None] } else { given })
+    }
+
     /// One context, 100,000 tokens where none is given.
     pub(super) fn one(&self) -> Result<Tokens, Failure> {
         match self.tokens()?.as_slice() {

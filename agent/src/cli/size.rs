@@ -2,7 +2,7 @@ mod engine;
 
 use clap::Args;
 use kvscope_sizing::engine::EngineKind;
-use kvscope_sizing::{Size, Tokens, UnitSystem};
+use kvscope_sizing::{Size, UnitSystem};
 
 use super::request::{Accounting, Contexts, warn};
 use crate::failure::Failure;
@@ -34,10 +34,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return engine::run(arguments, &engine, &settings);
     }
     let batch = arguments.contexts.batch()?;
-    let mut contexts: Vec<Option<Tokens>> = arguments.contexts.tokens()?.into_iter().map(Some).collect();
-    if contexts.is_empty() {
-        contexts.push(None);
-    }
+    let contexts = arguments.contexts.each()?;
     let mut sizes = Vec::new();
     for name in &arguments.models {
         let model = Model::load_checked(name, arguments.accounting.unknown())?;

@@ -65,5 +65,7 @@ pub use settings::{
 };
 pub use size::{BytesByKind, ComponentSize, Part, Size, StateModel};
 pub use state::{ComponentKind, Lifecycle, Reads, StateComponent};
-pub use units::{Bytes, BytesPerToken, Ratio, Tokens, UnitSystem, group_digits, layer_ranges, parse_count};
+pub use units::{
+    Bytes, BytesPerToken, Ratio, Tokens, UnitSystem, group_digits, layer_ranges, layer_runs, parse_count,
+};
 pub use warning::Warning;

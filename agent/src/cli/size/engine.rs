@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kvscope_sizing::engine::{Engine, EngineSize, Figure, size_in_engine};
-use kvscope_sizing::{Settings, Tokens, UnitSystem};
+use kvscope_sizing::{Settings, UnitSystem};
 
 use super::Arguments;
 use crate::cli::request::warn;
@@ -13,10 +13,7 @@ use crate::output::{self, Figures};
 
 pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -> Result<(), Failure> {
     let batch = arguments.contexts.batch()?;
-    let mut contexts: Vec<Option<Tokens>> = arguments.contexts.tokens()?.into_iter().map(Some).collect();
-    if contexts.is_empty() {
-        contexts.push(None);
-    }
+    let contexts = arguments.contexts.each()?;
     let mut sizes = Vec::new();
     for name in &arguments.models {
         let model = Model::load_checked(name, arguments.accounting.unknown())?;

@@ -137,7 +137,7 @@ fn likeness(a: &Mixer, b: &Mixer) -> Likeness {
         _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     };
     let both_compressed = matches!((a, b), (Mixer::Compressed(_), Mixer::Compressed(_)));
-    match (same_kind, heads_of(a).zip(heads_of(b)), latent_of(a).zip(latent_of(b)), both_compressed) {
+    match (same_kind, a.heads().zip(b.heads()), latent_of(a).zip(latent_of(b)), both_compressed) {
         (true, ..) => Likeness::Kind,
         (_, Some(_), ..) | (_, _, Some(_), _) | (.., true) => Likeness::Shape,
         _ => Likeness::None,
@@ -151,17 +151,6 @@ fn role(attention: &CompressedAttention) -> Option<bool> {
 
 fn same_recurrence(a: &Recurrence, b: &Recurrence) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
-}
-
-fn heads_of(mixer: &Mixer) -> Option<&Heads> {
-    match mixer {
-        Mixer::Full(heads)
-        | Mixer::IndexedFull(heads, _)
-        | Mixer::Sliding { heads, .. }
-        | Mixer::Chunked { heads, .. }
-        | Mixer::Cross { heads, .. } => Some(heads),
-        _ => None,
-    }
 }
 
 fn latent_of(mixer: &Mixer) -> Option<&Latent> {
@@ -254,7 +243,7 @@ impl Morph {
     }
 
     fn heads(self, old: Option<&Mixer>, new: &Heads) -> Heads {
-        let Some(old) = old.and_then(heads_of) else { return new.clone() };
+        let Some(old) = old.and_then(Mixer::heads) else { return new.clone() };
         Heads {
             query_heads: self.pick(Cause::Heads, &old.query_heads, &new.query_heads),
             kv_heads: self.pick(Cause::Heads, &old.kv_heads, &new.kv_heads),

@@ -38,9 +38,9 @@ pub(super) fn payload(mixer: &Mixer, component: &StateComponent, formats: &Forma
     let bytes = component.growth.entry();
     let parts = match component.kind {
         ComponentKind::Kv | ComponentKind::WindowKv | ComponentKind::ChunkKv | ComponentKind::CrossKv
-            if heads(mixer).is_some() =>
+            if mixer.heads().is_some() =>
         {
-            let shape = heads(mixer).ok_or_else(|| unknown(component))?;
+            let shape = mixer.heads().ok_or_else(|| unknown(component))?;
             pair(shape, component, formats)?
         }
         ComponentKind::Kv => match mixer {
@@ -65,17 +65,6 @@ pub(super) fn payload(mixer: &Mixer, component: &StateComponent, formats: &Forma
     };
     let unit = if matches!(component.growth, Growth::Constant { .. }) { "state" } else { "entry" };
     Ok(Payload { unit, bytes, parts })
-}
-
-fn heads(mixer: &Mixer) -> Option<&Heads> {
-    match mixer {
-        Mixer::Full(heads)
-        | Mixer::IndexedFull(heads, _)
-        | Mixer::Sliding { heads, .. }
-        | Mixer::Chunked { heads, .. }
-        | Mixer::Cross { heads, .. } => Some(heads),
-        _ => None,
-    }
 }
 
 /// K and V of all heads; for an encoder's output, of all its tokens.

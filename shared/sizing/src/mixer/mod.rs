@@ -82,6 +82,18 @@ impl Mixer {
         }
     }
 
+    /// The shape of K and V, where the mixer has heads of its own.
+    pub fn heads(&self) -> Option<&Heads> {
+        match self {
+            Self::Full(heads)
+            | Self::IndexedFull(heads, _)
+            | Self::Sliding { heads, .. }
+            | Self::Chunked { heads, .. }
+            | Self::Cross { heads, .. } => Some(heads),
+            _ => None,
+        }
+    }
+
     /// What the layer keeps for one request under the given formats.
     pub fn components(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
         match self {

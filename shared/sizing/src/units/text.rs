@@ -60,6 +60,11 @@ pub fn layer_ranges(layers: &[usize]) -> String {
             return format!("{first}, {second}, … {last}");
         }
     }
+    layer_runs(layers).join(", ")
+}
+
+/// Layer numbers that rise, one text for each run without a gap: `0–2`, `7`.
+pub fn layer_runs(layers: &[usize]) -> Vec<String> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &layer in layers {
         match runs.last_mut() {
@@ -67,11 +72,7 @@ pub fn layer_ranges(layers: &[usize]) -> String {
             _ => runs.push((layer, layer)),
         }
     }
-    let words: Vec<String> = runs
-        .iter()
-        .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}–{to}") })
-        .collect();
-    words.join(", ")
+    runs.iter().map(|(from, to)| if from == to { from.to_string() } else { format!("{from}–{to}") }).collect()
 }
 
 /// The digits of `1,234,567`. `None` where a group is not of three digits: in `80,5` the comma may stand for a point.
