@@ -17,6 +17,7 @@
 
 pub mod cases;
 pub mod claims;
+pub mod cost;
 pub mod describe;
 pub mod engine;
 pub mod log;

@@ -283,6 +283,7 @@ impl Morph {
         CompressedAttention {
             width: self.pick(Cause::Widths, &old.width, &new.width),
             rope: self.pick(Cause::Widths, &old.rope, &new.rope),
+            query_heads: self.pick(Cause::Heads, &old.query_heads, &new.query_heads),
             window: self.pick(Cause::Window, &old.window, &new.window),
             compression,
             generation: self.pick(Cause::Format, &old.generation, &new.generation),

@@ -149,6 +149,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             Some(IndexKeys {
                 width: self.fields.require(&["index_head_dim"], "an indexer")?,
                 heads: Fact::layout(1, "one key for all index heads"),
+                query_heads: self.fields.count("index_n_heads")?,
                 pool: self
                     .fields
                     .count("index_kpool")?
@@ -168,6 +169,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
         Ok(Some(IndexKeys {
             width,
             heads: self.fields.count("indexer_kv_heads")?.unwrap_or_else(|| Fact::layout(1, "one key head")),
+            query_heads: self.fields.count("indexer_n_heads")?,
             pool: self
                 .fields
                 .count("indexer_compress_ratio")?

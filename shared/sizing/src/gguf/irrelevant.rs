@@ -6,7 +6,6 @@ const EXACT: &[&str] = &[
     "attention.decay_lora_rank",
     "attention.gate_lora_rank",
     "attention.iclr_lora_rank",
-    "attention.indexer.head_count",
     "attention.indexer.kpool_select_tail",
     "attention.indexer.local_blocks",
     "attention.indexer.block_size",

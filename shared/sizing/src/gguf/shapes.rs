@@ -185,6 +185,7 @@ impl<'k, 'm> Shapes<'k, 'm> {
         let keys = IndexKeys {
             width,
             heads: Fact::layout(1, "one key head"),
+            query_heads: self.keys.count("attention.indexer.head_count")?,
             pool,
             layout: IndexLayout::Plain,
             top_k: self.keys.count("attention.indexer.top_k")?,
@@ -203,6 +204,7 @@ impl<'k, 'm> Shapes<'k, 'm> {
         let own_keys = IndexKeys {
             width,
             heads: Fact::layout(1, "one key for all index heads"),
+            query_heads: self.keys.count("attention.indexer.head_count")?,
             pool: self
                 .keys
                 .count("attention.indexer.kpool")?
@@ -224,6 +226,7 @@ impl<'k, 'm> Shapes<'k, 'm> {
                 let index_keys = IndexKeys {
                     width: keys.require("attention.indexer.key_length", "CSA")?,
                     heads: Fact::layout(1, "one key for all index heads"),
+                    query_heads: keys.count("attention.indexer.head_count")?,
                     pool: ratio.clone(),
                     layout: IndexLayout::Csa,
                     top_k: keys.count("attention.indexer.top_k")?,
@@ -241,6 +244,7 @@ impl<'k, 'm> Shapes<'k, 'm> {
         Ok(CompressedAttention {
             width,
             rope: keys.require("rope.dimension_count", needed)?,
+            query_heads: self.query_heads.as_ref().map(|heads| heads.at(index)),
             window,
             compression,
             generation: Generation::V4,

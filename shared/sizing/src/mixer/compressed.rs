@@ -18,6 +18,8 @@ pub struct CompressedAttention {
     pub width: Fact,
     /// Rotary values among them.
     pub rope: Fact,
+    /// Query heads, where the config names them; all of them share each entry.
+    pub query_heads: Option<Fact>,
     /// Tokens of the window branch.
     pub window: Fact,
     /// The compressed branch, if there is one.
@@ -88,7 +90,8 @@ impl CompressedAttention {
         Ok(kept)
     }
 
-    fn store(&self, branch: &Compression, formats: &Formats) -> Result<StateComponent> {
+    /// The entries of the compressed branch, whoever keeps them.
+    pub(crate) fn store(&self, branch: &Compression, formats: &Formats) -> Result<StateComponent> {
         let native = match self.generation {
             Generation::V4 => KvFormat::Fp8DsMla,
             Generation::V41 => KvFormat::Nvfp4,

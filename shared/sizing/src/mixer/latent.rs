@@ -30,6 +30,8 @@ pub struct IndexKeys {
     pub width: Fact,
     /// Key heads; one in every published indexer.
     pub heads: Fact,
+    /// Query heads that score each key, where the config names them; they change no bytes.
+    pub query_heads: Option<Fact>,
     /// Tokens that share one key.
     pub pool: Fact,
     /// Which mixer's layout it has.

@@ -1,6 +1,6 @@
 //! Shapes of compressed attention: CSA, HCA, CSA2 and their window branch.
 
-use super::{Shapes, product, sum};
+use super::{QUERY_HEADS, Shapes, product, sum};
 use crate::fact::{Fact, Source};
 use crate::mixer::{CompressedAttention, Compression, CompressorRows, Generation, IndexKeys, IndexLayout};
 use crate::{Error, Result};
@@ -31,6 +31,7 @@ impl Shapes<'_, '_> {
         Ok(CompressedAttention {
             width,
             rope: fields.require(&["qk_rope_head_dim"], needed)?,
+            query_heads: fields.count_any(&QUERY_HEADS)?,
             window: fields.require(&["sliding_window"], needed)?,
             compression,
             generation,
@@ -54,6 +55,7 @@ impl Shapes<'_, '_> {
         Ok(IndexKeys {
             width: self.fields.require(&["index_head_dim"], "CSA")?,
             heads: Fact::layout(1, "one key for all index heads"),
+            query_heads: self.fields.count("index_n_heads")?,
             pool: ratio.clone(),
             layout: IndexLayout::Csa,
             top_k: self.fields.count("index_topk")?,

@@ -1,0 +1,181 @@
+//! Operations of attention: every query head against each entry that is read, once for the score, once for the sum.
+
+use super::{Operand, Operations, product};
+use crate::fact::Fact;
+use crate::format::{IndexFormat, KvFormat};
+use crate::growth::Growth;
+use crate::mixer::{CompressedAttention, CompressorRows, Heads, IndexKeys, Latent};
+use crate::settings::{Formats, MlaStorage};
+use crate::state::{ComponentKind, StateComponent};
+use crate::{Bytes, Error, Result, Tokens};
+
+impl StateComponent {
+    /// Bytes that a decode step writes back in place: a recurrent state as a whole, and a convolution's inputs, which move
+    /// by one.
+    pub fn rewritten_bytes(&self) -> Bytes {
+        match self.kind {
+            ComponentKind::RecurrentState | ComponentKind::ConvState => self.growth.entry(),
+            _ => Bytes::ZERO,
+        }
+    }
+
+    /// Bytes of the entry that a step at `n` tokens adds, or puts in place of an old one.
+    pub fn appended_bytes(&self, n: Tokens) -> Bytes {
+        let is_whole = match self.growth {
+            Growth::Constant { .. } => false,
+            Growth::Compressed { ratio, .. } => n.get().is_multiple_of(ratio.get().max(1)),
+            Growth::Linear { .. } | Growth::Window { .. } | Growth::Chunk { .. } => true,
+        };
+        if is_whole && n.get() > 0 { self.growth.entry() } else { Bytes::ZERO }
+    }
+}
+
+impl Heads {
+    /// 2 × query heads × (K width + V width) for each of `entries`.
+    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Operations> {
+        self.operations_in(formats.k().format, entries)
+    }
+
+    pub(super) fn cross_operations(&self, formats: &Formats, limit: Option<&Fact>) -> Result<Operations> {
+        let set = formats.settings().encoder_tokens;
+        let entries = set.or(limit.map(Fact::get)).ok_or_else(|| {
+            Error::setting("encoder_tokens", "not given, and the config has no max_source_positions")
+        })?;
+        let format = formats.cross().map_or_else(|| formats.k().format, |chosen| chosen.format);
+        self.operations_in(format, entries)
+    }
+
+    fn operations_in(&self, format: KvFormat, entries: u64) -> Result<Operations> {
+        let heads = query_heads(self.query_heads.as_ref())?;
+        let width = self.k_width.get().saturating_add(self.v_width.get());
+        Ok(Operations {
+            operand: kv_operand(format),
+            rows: (heads / self.kv_heads.get().max(1)).max(1),
+            flops: product(&[2, heads, width, entries])?,
+        })
+    }
+}
+
+impl Latent {
+    /// Absorbed: 2 × heads × (rank + rope for the score, rank for the sum) for each entry. Expanded: as heads of their own.
+    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Operations> {
+        let heads = query_heads(self.query_heads.as_ref())?;
+        let operand = kv_operand(formats.latent().format);
+        let (rank, rope) = (self.rank.get(), self.rope.get());
+        if formats.mla_storage() != MlaStorage::Expanded {
+            let width = rank.saturating_mul(2).saturating_add(rope);
+            return Ok(Operations { operand, rows: heads, flops: product(&[2, heads, width, entries])? });
+        }
+        let part = |fact: &Option<Fact>| fact.as_ref().map_or(0, Fact::get);
+        let width = part(&self.nope).saturating_add(rope).saturating_add(part(&self.v_width));
+        Ok(Operations { operand, rows: 1, flops: product(&[2, heads, width, entries])? })
+    }
+}
+
+impl IndexKeys {
+    /// 2 × query heads × width for every key.
+    pub(super) fn operations(&self, formats: &Formats, n: Tokens) -> Result<Operations> {
+        let heads = self.query_heads.as_ref().ok_or_else(|| {
+            Error::field(
+                "index_n_heads",
+                "the config does not say it, and the operations of the indexer need it",
+            )
+        })?;
+        let component = self.component(formats)?;
+        let operand = match component.format {
+            name if name == IndexFormat::Bf16.name() => Operand::Bf16,
+            name if name == IndexFormat::Fp8.name() => Operand::Fp8,
+            _ => Operand::Fp4,
+        };
+        let flops = product(&[2, heads.get(), self.width.get(), component.growth.entries(n)])?;
+        Ok(Operations { operand, rows: heads.get(), flops })
+    }
+}
+
+impl CompressedAttention {
+    /// Every head against each entry and window record that is read (one vector is K and V), the indexer, and the
+    /// compressor's weighted sum over its rows.
+    pub(super) fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
+        let heads = query_heads(self.query_heads.as_ref())?;
+        let core = |format: &str, entries: u64| {
+            Ok(Operations {
+                operand: format.parse().map_or(Operand::Fp8, kv_operand),
+                rows: heads,
+                flops: product(&[4, heads, self.width.get(), entries])?,
+            })
+        };
+        let mut all = Vec::new();
+        for component in self.components(formats)? {
+            if component.kind == ComponentKind::WindowKv {
+                all.push(core(component.format, component.growth.entries(n))?);
+            }
+        }
+        let Some(branch) = &self.compression else { return Ok(all) };
+        let store = self.store(branch, formats)?;
+        all.push(core(store.format, self.entries_read(n))?);
+        if let Some(index) = &branch.index {
+            all.push(index.operations(formats, n)?);
+        }
+        if let Some(rows) = &branch.rows {
+            all.push(rows.operations()?);
+        }
+        Ok(all)
+    }
+
+    /// Bytes of an earlier layer's store that this layer reads.
+    pub(super) fn borrowed_bytes(&self, formats: &Formats, n: Tokens) -> Result<Bytes> {
+        match &self.compression {
+            Some(branch) if !branch.own_store => {
+                self.store(branch, formats)?.growth.entry().times(self.entries_read(n))
+            }
+            _ => Ok(Bytes::ZERO),
+        }
+    }
+
+    fn entries_read(&self, n: Tokens) -> u64 {
+        let Some(branch) = &self.compression else { return 0 };
+        let entries = n.get() / branch.ratio.get().max(1);
+        branch.top_k.as_ref().map_or(entries, |limit| limit.get().min(entries))
+    }
+}
+
+impl CompressorRows {
+    /// Half of each row are values, half are weights: one multiply-add for each pair.
+    fn operations(&self) -> Result<Operations> {
+        Ok(Operations {
+            operand: Operand::F32,
+            rows: 1,
+            flops: product(&[self.rows.get(), self.values.get()])?,
+        })
+    }
+}
+
+fn query_heads(heads: Option<&Fact>) -> Result<u64> {
+    heads.map(Fact::get).ok_or_else(|| {
+        Error::field(
+            "num_attention_heads",
+            "the config does not say it, and the operations of a step need it",
+        )
+    })
+}
+
+/// The type of the values in a K/V format.
+pub(super) fn kv_operand(format: KvFormat) -> Operand {
+    match format {
+        KvFormat::F32 => Operand::F32,
+        KvFormat::Bf16 | KvFormat::F16 => Operand::Bf16,
+        KvFormat::Fp8
+        | KvFormat::Fp8DsMla
+        | KvFormat::Int8PerTokenHead
+        | KvFormat::Fp8PerTokenHead
+        | KvFormat::Mxfp8
+        | KvFormat::Q8_0 => Operand::Fp8,
+        KvFormat::Int4PerTokenHead
+        | KvFormat::Nvfp4
+        | KvFormat::Q5_1
+        | KvFormat::Q5_0
+        | KvFormat::Q4_1
+        | KvFormat::Q4_0
+        | KvFormat::Iq4Nl => Operand::Fp4,
+    }
+}

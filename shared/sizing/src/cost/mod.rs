@@ -1,0 +1,289 @@
+//! What one decode step costs: the state that it reads and writes, and the operations of its attention core.
+//!
+//! Counted is what touches state: scores, weighted sums, indexers, compressors, recurrences and convolutions.
+//! Projections, experts and norms do not depend on the state and are not here. A multiply-add counts as two operations, an
+//! exponential as one. Softmax is left out, as in every published count of attention.
+
+mod attention;
+mod recurrent;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mixer::Mixer;
+use crate::settings::Formats;
+use crate::{Bytes, Error, Result, Tokens};
+
+/// What one decode step does to the state.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct StepCost {
+    /// Bytes of state that are read, the layer's own and borrowed ones.
+    pub read_bytes: Bytes,
+    /// How many of [`StepCost::read_bytes`] an earlier layer keeps.
+    pub borrowed_bytes: Bytes,
+    /// How many of [`StepCost::read_bytes`] are written back changed: recurrent and convolution state.
+    pub rewritten_bytes: Bytes,
+    /// Bytes of new entries: the token that was just computed.
+    pub appended_bytes: Bytes,
+    /// Operations, by the type of the operand that comes from the state and by how often each of its values is used.
+    pub operations: Vec<Operations>,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Operations {
+    /// The type of the values that come from the state.
+    pub operand: Operand,
+    /// Query rows that use each value once it is loaded: a group of query heads.
+    pub rows: u64,
+    /// Floating point operations; a multiply-add counts as two.
+    pub flops: u64,
+}
+
+/// The element type that comes from the state, whatever the type of the sum.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operand {
+    /// 4-byte floats.
+    F32,
+    /// bf16 and f16.
+    Bf16,
+    /// 8-bit floats and integers, with or without scales.
+    Fp8,
+    /// 4-bit values with scales, and the 5-bit ones of llama.cpp.
+    Fp4,
+}
+
+impl Operand {
+    /// The word in JSON and on screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+            Self::Fp4 => "fp4",
+        }
+    }
+}
+
+impl StepCost {
+    /// All operations, of whatever type.
+    pub fn flops(&self) -> u64 {
+        self.operations.iter().map(|operations| operations.flops).fold(0, u64::saturating_add)
+    }
+
+    /// Operations for every byte of state that is read or written; `None` where no byte is.
+    pub fn intensity(&self) -> Option<f64> {
+        let bytes = self.read_bytes.get().saturating_add(self.rewritten_bytes.get());
+        (bytes > 0).then(|| self.flops() as f64 / bytes as f64)
+    }
+
+    /// The cost of `count` of these: layers, requests.
+    ///
+    /// # Errors
+    ///
+    /// A figure beyond 64 bits.
+    pub fn times(&self, count: u64) -> Result<Self> {
+        let operations = self
+            .operations
+            .iter()
+            .map(|one| Ok(Operations { flops: product(&[one.flops, count])?, ..*one }))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            read_bytes: self.read_bytes.times(count)?,
+            borrowed_bytes: self.borrowed_bytes.times(count)?,
+            rewritten_bytes: self.rewritten_bytes.times(count)?,
+            appended_bytes: self.appended_bytes.times(count)?,
+            operations,
+        })
+    }
+
+    /// The sum; operations of equal operand and rows become one.
+    ///
+    /// # Errors
+    ///
+    /// A figure beyond 64 bits.
+    pub fn plus(mut self, other: Self) -> Result<Self> {
+        self.read_bytes = self.read_bytes.plus(other.read_bytes)?;
+        self.borrowed_bytes = self.borrowed_bytes.plus(other.borrowed_bytes)?;
+        self.rewritten_bytes = self.rewritten_bytes.plus(other.rewritten_bytes)?;
+        self.appended_bytes = self.appended_bytes.plus(other.appended_bytes)?;
+        for operations in other.operations {
+            self.add(operations)?;
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, more: Operations) -> Result<()> {
+        if more.flops == 0 {
+            return Ok(());
+        }
+        let same = |one: &&mut Operations| (one.operand, one.rows) == (more.operand, more.rows);
+        let Some(known) = self.operations.iter_mut().find(same) else {
+            self.operations.push(more);
+            return Ok(());
+        };
+        known.flops =
+            known.flops.checked_add(more.flops).ok_or_else(|| Error::overflow("operations of a step"))?;
+        Ok(())
+    }
+}
+
+impl Mixer {
+    /// What one decode step of one layer costs for one request whose state holds `n` tokens.
+    ///
+    /// # Errors
+    ///
+    /// A config without a head count that the operations need, a format that does not fit the shape, or a figure beyond
+    /// 64 bits.
+    pub fn step_cost(&self, formats: &Formats, n: Tokens) -> Result<StepCost> {
+        let mut cost = StepCost::default();
+        for component in self.components(formats)? {
+            cost.read_bytes = cost.read_bytes.plus(component.read_bytes(n)?)?;
+            cost.rewritten_bytes = cost.rewritten_bytes.plus(component.rewritten_bytes())?;
+            cost.appended_bytes = cost.appended_bytes.plus(component.appended_bytes(n))?;
+        }
+        if let Self::Compressed(attention) = self {
+            cost.borrowed_bytes = attention.borrowed_bytes(formats, n)?;
+            cost.read_bytes = cost.read_bytes.plus(cost.borrowed_bytes)?;
+        }
+        for operations in self.operations(formats, n)? {
+            cost.add(operations)?;
+        }
+        Ok(cost)
+    }
+
+    fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
+        match self {
+            Self::Full(heads) => heads.operations(formats, n.get()).map(|one| vec![one]),
+            Self::IndexedFull(heads, index) => {
+                let read = index.budget().map_or(n.get(), |budget| budget.min(n.get()));
+                Ok(vec![heads.operations(formats, read)?, index.operations(formats, n)?])
+            }
+            Self::Sliding { heads, window: limit } | Self::Chunked { heads, chunk: limit } => {
+                heads.operations(formats, n.get().min(limit.get())).map(|one| vec![one])
+            }
+            Self::Cross { heads, encoder_tokens } => {
+                heads.cross_operations(formats, encoder_tokens.as_ref()).map(|one| vec![one])
+            }
+            Self::Mla(latent) => latent.operations(formats, n.get()).map(|one| vec![one]),
+            Self::Dsa { latent, index, top_k } => {
+                let read = top_k.as_ref().map_or(n.get(), |limit| limit.get().min(n.get()));
+                let mut all = vec![latent.operations(formats, read)?];
+                if let Some(index) = index {
+                    all.push(index.operations(formats, n)?);
+                }
+                Ok(all)
+            }
+            Self::Compressed(attention) => attention.operations(formats, n),
+            Self::Recurrent(recurrent) => recurrent.operations(formats),
+            Self::None => Ok(Vec::new()),
+        }
+    }
+}
+
+fn product(factors: &[u64]) -> Result<u64> {
+    factors
+        .iter()
+        .try_fold(1_u64, |total, factor| total.checked_mul(*factor))
+        .ok_or_else(|| Error::overflow("operations of a step"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Settings, find_entry};
+
+    /// The cost of the layer classes of a catalogue version that have `name`, one layer each.
+    fn cost(id: &str, name: &str, n: u64) -> StepCost {
+        let architecture = find_entry(id).unwrap().architecture().unwrap();
+        let formats = architecture.formats(&Settings::default());
+        let mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+        let mixer = mixers.into_iter().find(|mixer| mixer.name() == name).unwrap();
+        mixer.step_cost(&formats, Tokens::new(n)).unwrap()
+    }
+
+    fn one(operand: Operand, rows: u64, flops: u64) -> Operations {
+        Operations { operand, rows, flops }
+    }
+
+    #[test]
+    fn grouped_queries() {
+        // MiniMax-M2.7: 48 query heads on 8 K/V heads of 128: 2 × 48 × 256 operations and 8 × 256 × 2 bytes a token.
+        let cost = cost("minimax-m2.7", "GQA", 1000);
+        assert_eq!(cost.operations, [one(Operand::Bf16, 6, 24_576_000)]);
+        assert_eq!((cost.read_bytes.get(), cost.appended_bytes.get()), (4_096_000, 4096));
+        // Operations over bytes: the group of 6 queries for each bf16 value.
+        assert!((cost.intensity().unwrap() - 6.0).abs() < 1e-12);
+    }
+
+    /// DeepSeek-V3.2 (arXiv 2512.02556; terms of the count by hand): core 128 × min(2048, L) × 2 × (576 + 512), indexer
+    /// 64 × 128 × 2 × L; times 61 layers at L = 1e6 they are 35 GFLOP in bf16 and 999 GFLOP in fp8.
+    #[test]
+    fn sparse_latents_and_their_indexer() {
+        let cost = cost("deepseek-v3.2", "DSA", 1_000_000);
+        assert_eq!(
+            cost.operations,
+            [one(Operand::Bf16, 128, 570_425_344), one(Operand::Fp8, 64, 16_384_000_000)]
+        );
+        let total = cost.times(61).unwrap();
+        assert_eq!(total.operations[0].flops / 1_000_000_000, 34);
+        assert_eq!(total.operations[1].flops / 1_000_000_000, 999);
+    }
+
+    /// DeepSeek-V4-Pro (arXiv 2606.19348): 30 CSA layers of 128 heads, 64 × 128 indexer over L / 4 keys in FP4, top 1024;
+    /// 31 HCA layers. At L = 1e6 the core is 147 and the indexer 61 GFLOP in FP8-equivalents (bf16 2, FP4 0.5).
+    #[test]
+    fn compressed_attention_adds_up_to_the_published_share() {
+        let csa = cost("deepseek-v4-pro", "CSA", 1_000_000).times(30).unwrap();
+        let hca = cost("deepseek-v4-pro", "HCA", 1_000_000).times(31).unwrap();
+        let all = csa.plus(hca).unwrap();
+        let flops = |operand| {
+            all.operations.iter().filter(|one| one.operand == operand).map(|one| one.flops).sum::<u64>()
+        };
+        // Core in entries: 30 × (1024 + 128) + 31 × (7812 + 128), each 128 heads × 2 × 1024; records are fp8.
+        let entries = 30 * (1024 + 128) + 31 * (7812 + 128);
+        assert_eq!(flops(Operand::Fp8), entries * 128 * 2 * 1024);
+        assert_eq!(flops(Operand::Fp8) * 2 / 1_000_000_000, 147);
+        assert_eq!(flops(Operand::Fp4), 30 * 64 * 128 * 2 * 250_000);
+        assert_eq!(flops(Operand::Fp4) / 2 / 1_000_000_000, 61);
+    }
+
+    /// DeepSeek-V4.1: a layer that borrows its store still reads 512 entries of 288 bytes, and its window of 128 × 528.
+    #[test]
+    fn a_borrowed_store_is_read() {
+        let architecture = find_entry("deepseek-v4.1-flash").unwrap().architecture().unwrap();
+        let formats = architecture.formats(&Settings::default());
+        let borrower = architecture.layers().nth(3).unwrap();
+        let cost = borrower.mixers[0].step_cost(&formats, Tokens::new(100_000)).unwrap();
+        assert_eq!(cost.borrowed_bytes.get(), 512 * 288);
+        assert_eq!(cost.read_bytes.get(), 512 * 288 + 128 * 528);
+    }
+
+    #[test]
+    fn recurrences_read_and_write_their_state() {
+        // Qwen3-Next: 32 value heads of 128 × 128, a 4-tap convolution over 2 × 16 × 128 + 32 × 128 channels.
+        let cost = cost("qwen3-next-80b-a3b", "gated DeltaNet", 5);
+        let state = 32 * 128 * 128;
+        assert_eq!(cost.rewritten_bytes, cost.read_bytes);
+        assert_eq!(cost.appended_bytes, Bytes::ZERO);
+        let flops = |rows| cost.operations.iter().filter(|o| o.rows == rows).map(|o| o.flops).sum::<u64>();
+        assert_eq!(flops(1), 7 * state + 2 * 4 * 8192);
+    }
+
+    #[test]
+    fn every_layer_of_the_catalogue_has_a_cost_or_says_what_is_missing() {
+        for entry in crate::catalogue() {
+            let architecture = entry.architecture().unwrap();
+            let settings = Settings { encoder_tokens: Some(1500), ..Settings::default() };
+            let formats = architecture.formats(&settings);
+            for mixer in architecture.classes().iter().flat_map(|class| &class.mixers) {
+                match mixer.step_cost(&formats, Tokens::new(4096)) {
+                    Ok(cost) => assert!(cost.flops() > 0 || *mixer == Mixer::None, "{}: {mixer:?}", entry.id),
+                    Err(error) => {
+                        assert!(error.place().is_some_and(|place| place.contains("heads")), "{error}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Operations of recurrences: a fixed number for every value of the state.
+
+use super::{Operand, Operations, product};
+use crate::Result;
+use crate::format::StateFormat;
+use crate::mixer::{Conv, Recurrence, Recurrent};
+use crate::settings::Formats;
+
+impl Recurrent {
+    /// The recurrence and the convolution before it.
+    pub(super) fn operations(&self, formats: &Formats) -> Result<Vec<Operations>> {
+        let mut all = Vec::with_capacity(2);
+        if let Some(values) = self.recurrence.values() {
+            let flops = product(&[self.recurrence.operations_a_value(), product(&values)?])?;
+            all.push(Operations { operand: operand(formats.recurrent().format), rows: 1, flops });
+        }
+        if let Some(conv) = &self.conv {
+            all.push(conv.operations(formats)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Recurrence {
+    /// Operations for one value of the state S:
+    ///
+    /// | recurrence | decay | read by the key | update | read by the query | sum |
+    /// | --- | --- | --- | --- | --- | --- |
+    /// | gated DeltaNet (arXiv 2412.06464), KDA | 1 | 2 | 2 | 2 | 7 |
+    /// | Mamba-1 (arXiv 2312.00752): exp(ΔA) and ΔxB for every value | 3 | – | 2 | 2 | 7 |
+    /// | Mamba-2 (arXiv 2405.21060), lightning | 1 | – | 2 | 2 | 5 |
+    fn operations_a_value(&self) -> u64 {
+        match self {
+            Self::GatedDeltaNet { .. } | Self::Kda { .. } | Self::Mamba1 { .. } => 7,
+            Self::Mamba2 { .. } | Self::Lightning { .. } => 5,
+            Self::ShortConv => 0,
+        }
+    }
+
+    fn values(&self) -> Option<Vec<u64>> {
+        Some(match self {
+            Self::GatedDeltaNet { v_heads, v_dim, k_dim } => vec![v_heads.get(), v_dim.get(), k_dim.get()],
+            Self::Kda { heads, dim } | Self::Lightning { heads, dim } => {
+                vec![heads.get(), dim.get(), dim.get()]
+            }
+            Self::Mamba1 { d_inner, d_state } => vec![d_inner.get(), d_state.get()],
+            Self::Mamba2 { heads, head_dim, d_state, .. } => {
+                vec![heads.get(), head_dim.get(), d_state.get()]
+            }
+            Self::ShortConv => return None,
+        })
+    }
+}
+
+impl Conv {
+    /// One multiply-add for every tap and channel.
+    fn operations(&self, formats: &Formats) -> Result<Operations> {
+        let flops = product(&[2, self.kernel.get(), self.channels.get()])?;
+        Ok(Operations { operand: operand(formats.conv().format), rows: 1, flops })
+    }
+}
+
+fn operand(format: StateFormat) -> Operand {
+    match format {
+        StateFormat::F32 => Operand::F32,
+        StateFormat::Bf16 | StateFormat::F16 => Operand::Bf16,
+    }
+}
