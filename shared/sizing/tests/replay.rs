@@ -1,4 +1,5 @@
-//! A bounded replay of the fuzz targets: every seed of both corpora, broken in a fixed number of ways from a fixed start.
+//! A bounded replay of the fuzz targets: every seed of their corpora, broken in a fixed number of ways from a fixed
+//! start.
 //!
 //! The targets themselves are in `fuzz/`; they need nightly, cargo-fuzz and time.
 
@@ -8,12 +9,20 @@
 mod checks;
 #[path = "support/converted.rs"]
 mod converted;
+#[path = "support/engine_checks.rs"]
+mod engine_checks;
+#[path = "support/engine_seeds.rs"]
+mod engine_seeds;
 #[path = "support/gguf_file.rs"]
 mod gguf_file;
 
 use kvscope_sizing::catalogue;
 
 const MUTANTS_OF_A_SEED: usize = 60;
+/// There are fourteen queries of engines for each config.
+const MUTANTS_OF_A_QUERY: usize = 6;
+/// Logs are few.
+const MUTANTS_OF_A_LOG: usize = 60;
 
 /// The `SplitMix64` generator, so that a failure is the same everywhere.
 struct Dice(u64);
@@ -104,6 +113,33 @@ fn gguf_files() {
         checks::gguf(&seed);
         for _ in 0..2 * MUTANTS_OF_A_SEED {
             checks::gguf(&broken(&seed, &mut dice));
+        }
+    }
+}
+
+#[test]
+fn queries_of_engines() {
+    let mut dice = Dice(3);
+    for seed in engine_seeds::seeds() {
+        engine_checks::engine(&seed);
+        for _ in 0..MUTANTS_OF_A_QUERY {
+            engine_checks::engine(&broken(&seed, &mut dice));
+        }
+    }
+}
+
+#[test]
+fn logs() {
+    let mut dice = Dice(4);
+    let folder = format!("{}/tests/data/logs", env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        let seed = std::fs::read_to_string(file).unwrap();
+        engine_checks::log(seed.as_bytes());
+        for _ in 0..MUTANTS_OF_A_LOG {
+            engine_checks::log(&broken(seed.as_bytes(), &mut dice));
+            engine_checks::log(reworded(&seed, &mut dice).as_bytes());
         }
     }
 }
