@@ -14,7 +14,9 @@ fn main() {
         }
     });
     embed("claims", &|path, value| {
-        assert!(value.is_array(), "{}: not a list of claims", path.display());
+        for field in ["publication", "short", "claims"] {
+            assert!(value.get(field).is_some(), "{}: {field} is missing", path.display());
+        }
     });
 }
 

@@ -2,13 +2,16 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use kvscope_sizing::Ratio;
-use kvscope_sizing::claims::{CheckedClaim, check_claims};
+use kvscope_sizing::claims::{CheckedClaim, Working, check_claims};
 
 use crate::failure::Failure;
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
+    /// Show how the figure of one claim is computed
+    #[arg(value_name = "CLAIM", conflicts_with_all = ["json", "csv"])]
+    claim: Option<String>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -18,8 +21,15 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let rows = check_claims();
-    if arguments.json {
+    let mut rows = check_claims();
+    if let Some(id) = &arguments.claim {
+        rows.retain(|row| row.claim.id == *id);
+        let [row] = rows.as_slice() else {
+            return Err(Failure::input(format!("claim: no claim is called {id:?}; see `kvscope claims`")));
+        };
+        let steps = row.working().map_err(|error| Failure::input(format!("{id}: {error}")))?;
+        output::figures(&whole(row, &steps))?;
+    } else if arguments.json {
         output::json(&rows)?;
     } else if arguments.csv {
         output::figures(&exact_rows(&rows).csv())?;
@@ -33,6 +43,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Err(Failure::check(format!("claims: verdicts in the data no longer hold: {}", broken.join(", "))))
 }
 
+/// One claim with the steps of its figure, each below what it is a part of.
+fn whole(row: &CheckedClaim, steps: &[Working]) -> String {
+    let mut text = format!("{}\n{}\n{}\n", row.claim.statement, row.claim.source, row.verdict);
+    add_steps(&mut text, steps, 0);
+    text
+}
+
+fn add_steps(text: &mut String, steps: &[Working], depth: usize) {
+    for step in steps {
+        let _ = writeln!(text, "{:1$}{2}: {3}", "", depth * 2, step.what, step.worked);
+        add_steps(text, &step.parts, depth + 1);
+    }
+}
+
 /// A table for each source, the verdicts in plain text behind it.
 fn text(rows: &[CheckedClaim]) -> String {
     let mut text = String::new();
@@ -41,9 +65,9 @@ fn text(rows: &[CheckedClaim]) -> String {
         for row in of_one_source {
             table.row([
                 row.claim.id.clone(),
-                row.claim.published.to_string(),
-                shown(row.computed),
-                row.difference.map_or_else(|| "–".to_owned(), signed),
+                row.claim.published_words(),
+                row.computed_words(),
+                row.difference_words(),
                 row.claim.unit.name().to_owned(),
             ]);
         }
@@ -79,21 +103,4 @@ fn exact_rows(rows: &[CheckedClaim]) -> Figures {
         ]);
     }
     table
-}
-
-/// At most three decimals; whole numbers without any.
-fn shown(figure: Option<Ratio>) -> String {
-    let Some(figure) = figure else { return "–".to_owned() };
-    if figure.denominator() == 1 {
-        return figure.numerator().to_string();
-    }
-    format!("{:.3}", figure.as_f64())
-}
-
-fn signed(figure: Ratio) -> String {
-    match figure.signum() {
-        0 => "0".to_owned(),
-        1 => format!("+{}", shown(Some(figure))),
-        _ => format!("−{}", shown(Some(figure.magnitude()))),
-    }
 }

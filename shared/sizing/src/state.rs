@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::derivation::Derivation;
 use crate::growth::Growth;
-use crate::{Bytes, Result, Tokens};
+use crate::{Bytes, Result, Tokens, group_digits};
 
 /// One thing that a layer keeps.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -126,11 +126,47 @@ impl StateComponent {
         self.growth.bytes(n)
     }
 
+    /// How the bytes of `layers` layers and `batch` requests come about:
+    /// `61 layers × 100,000 entries × 1,152 B = 7,027,200,000 B`.
+    pub fn product(&self, layers: u64, n: Tokens, batch: u64) -> Result<String> {
+        let bytes = self.bytes(n)?.times(layers)?.times(batch)?;
+        let mut factors = vec![counted(layers, "layer", "layers")];
+        if !matches!(self.growth, Growth::Constant { .. }) {
+            factors.push(counted(self.growth.entries(n), "entry", "entries"));
+        }
+        factors.push(format!("{} B", group_digits(self.growth.entry().get())));
+        if batch > 1 {
+            factors.push(counted(batch, "request", "requests"));
+        }
+        Ok(format!("{} = {bytes}", factors.join(" × ")))
+    }
+
     /// Bytes that one decode step at `n` tokens reads of it.
     pub fn read_bytes(&self, n: Tokens) -> Result<Bytes> {
         match self.reads {
             Reads::Everything => self.bytes(n),
             Reads::TopEntries(limit) => self.growth.entry().times(self.growth.entries(n).min(limit)),
         }
+    }
+}
+
+/// `1 layer`, `61 layers`
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", group_digits(count), if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Settings, StateModel, Tokens, find_entry};
+
+    #[test]
+    fn the_product_is_the_figure() {
+        let entry = find_entry("deepseek-v3.2").unwrap();
+        let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
+        let part = &state.parts()[0];
+        assert_eq!(
+            part.component.product(part.layers, Tokens::new(100_000), 1).unwrap(),
+            "61 layers × 100,000 entries × 1,152 B = 7,027,200,000 B"
+        );
     }
 }

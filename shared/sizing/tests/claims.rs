@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use kvscope_sizing::Ratio;
-use kvscope_sizing::claims::{CheckedClaim, Claim, Expected, check_claims, claims};
+use kvscope_sizing::claims::{
+    CheckedClaim, Claim, Expected, VerdictKind, Working, check_claims, claims, publications,
+};
 use serde_json::{Value, json};
 
 fn checked(id: &str) -> CheckedClaim {
@@ -51,14 +53,14 @@ fn rows_have_the_fields_of_the_contract_and_what_is_not_computed_is_null() {
         let json = serde_json::to_value(&row).unwrap();
         assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), fields);
         assert!(json["published"].is_number(), "{}", row.claim.id);
-        if matches!(row.claim.expected, Expected::NotComputed {}) {
+        if matches!(row.claim.expected, Expected::NotComputed) {
             assert_eq!(json["computed"], Value::Null);
             assert_eq!(json["difference"], Value::Null);
             assert_eq!(json["verdict"], "not computed: needs the cost model");
         }
     }
-    let ids: BTreeSet<&str> = claims().iter().map(|claim| claim.id.as_str()).collect();
-    assert_eq!(ids.len(), claims().len(), "an id is used twice");
+    let ids: BTreeSet<&str> = claims().map(|claim| claim.id.as_str()).collect();
+    assert_eq!(ids.len(), claims().count(), "an id is used twice");
 }
 
 /// A claim whose data is changed must be found out.
@@ -66,10 +68,10 @@ fn rows_have_the_fields_of_the_contract_and_what_is_not_computed_is_null() {
 fn a_verdict_that_no_longer_holds_is_told() {
     let claim = |published: &str, expected: Value| -> &'static Claim {
         let data = json!({
-            "id": "x", "source": "test", "statement": "", "published": published, "unit": "layers",
-            "recipe": {"layers": {"model": "kimi-k2.6"}}, "assumption": null, "expected": expected,
+            "id": "x", "statement": "", "published": published, "unit": "layers",
+            "recipe": {"layers": {"model": "kimi-k2.6"}}, "expected": expected,
         });
-        Box::leak(Box::new(serde_json::from_value(data).unwrap()))
+        Box::leak(Box::new(Claim::read(&data, "test").unwrap()))
     };
     let reproduced = json!({"verdict": "reproduced"});
     let differs = |computed: &str| json!({"verdict": "differs", "computed": computed, "why": "because"});
@@ -90,10 +92,89 @@ fn a_verdict_that_no_longer_holds_is_told() {
 #[test]
 fn a_recipe_that_cannot_be_computed_is_told() {
     let data = json!({
-        "id": "x", "source": "test", "statement": "", "published": "1", "unit": "layers",
-        "recipe": {"layers": {"model": "no-such-model"}}, "assumption": null, "expected": {"verdict": "reproduced"},
+        "id": "x", "statement": "", "published": "1", "unit": "layers",
+        "recipe": {"layers": {"model": "no-such-model"}}, "expected": {"verdict": "reproduced"},
     });
-    let claim: &'static Claim = Box::leak(Box::new(serde_json::from_value(data).unwrap()));
+    let claim: &'static Claim = Box::leak(Box::new(Claim::read(&data, "test").unwrap()));
     let row = claim.check();
     assert!(!row.holds && row.computed.is_none() && row.verdict.contains("no-such-model"), "{}", row.verdict);
+}
+
+fn all_of(steps: &[Working]) -> Vec<&Working> {
+    steps.iter().flat_map(|step| std::iter::once(step).chain(all_of(&step.parts))).collect()
+}
+
+/// By hand: 15 × 100,000 × 2,048 B and 2 × (256 + 256) × 2 B; 45 × 4,194,304 B.
+#[test]
+fn a_working_ends_in_the_config_fields() {
+    let row = checked("article-qwen3.5-100k");
+    let steps = row.working().unwrap();
+    let worked: Vec<&str> = all_of(&steps).iter().map(|step| step.worked.as_str()).collect();
+    for part in [
+        "3,264,061,440 B",
+        "15 layers × 100,000 entries × 2,048 B = 3,072,000,000 B",
+        "45 layers × 4,194,304 B = 188,743,680 B",
+        "2, from text_config.num_key_value_heads",
+        "3.264 GB − 2.4 GB = +0.864 GB",
+    ] {
+        assert!(worked.contains(&part), "{part} is not among {worked:#?}");
+    }
+    assert!(
+        steps[0].what.starts_with("Qwen3.5-397B-A17B: bytes held, at 100,000 tokens"),
+        "{}",
+        steps[0].what
+    );
+}
+
+#[test]
+fn every_claim_has_a_working_that_ends_in_its_figure() {
+    for row in check_claims() {
+        let steps = row.working().unwrap_or_else(|error| panic!("{}: {error}", row.claim.id));
+        assert!(
+            steps.iter().all(|step| !step.what.is_empty() && !step.worked.is_empty()),
+            "{}",
+            row.claim.id
+        );
+        match row.computed {
+            Some(_) => assert!(steps[1].worked.starts_with(&row.computed_words()), "{}", row.claim.id),
+            None => assert_eq!(steps[0].worked, "needs the cost model"),
+        }
+    }
+}
+
+#[test]
+fn a_claim_says_which_versions_it_is_about_and_with_which_settings() {
+    let subject = checked("v2-v4-pro-share").claim.subject();
+    assert_eq!(subject.models, ["deepseek-v4-pro", "deepseek-v3.2"]);
+    assert_eq!(subject.context.unwrap().get(), 1_000_000);
+    assert!(subject.settings.is_none(), "one side has formats of its own");
+    let subject = checked("v4-ratio").claim.subject();
+    assert_eq!(subject.settings.unwrap().kv_dtype.map(kvscope_sizing::KvFormat::name), Some("bf16"));
+    assert!(checked("article-batch-7.4").claim.subject().models.is_empty());
+}
+
+#[test]
+fn verdicts_are_of_four_kinds_and_sources_can_be_followed() {
+    let kind = |id: &str| checked(id).kind();
+    assert_eq!(kind("article-qwen3.5-100k"), VerdictKind::Differs);
+    assert_eq!(kind("article-mla-57"), VerdictKind::Assumed);
+    assert_eq!(kind("article-minimax-m2.7-100k"), VerdictKind::Reproduced);
+    assert_eq!(kind("v3-v4-pro-flops"), VerdictKind::NotComputed);
+    for publication in publications() {
+        let cited = publication.claims.iter().filter_map(|claim| Some(&claim.cites.as_ref()?.1));
+        for url in publication.url.iter().chain(cited) {
+            assert!(url.starts_with("https://"), "{}: {url}", publication.id);
+        }
+    }
+    assert_eq!(
+        checked("article-mla-57").claim.source,
+        "“KV Cache 不再只有一种增长公式”, v1.2, 2026-06-01, chapter 6; arXiv 2604.26968"
+    );
+}
+
+#[test]
+fn a_key_that_no_rule_knows_is_told() {
+    let data = json!({"id": "x", "statement": "", "published": "1", "unit": "layers", "rounded": "up",
+        "recipe": {"layers": {"model": "kimi-k2.6"}}, "expected": {"verdict": "reproduced"}});
+    assert!(Claim::read(&data, "test").unwrap_err().to_string().contains("\"rounded\" is not known"));
 }

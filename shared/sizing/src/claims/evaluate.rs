@@ -19,7 +19,7 @@ impl Recipe {
         self.compute().map(Some)
     }
 
-    fn compute(&self) -> Result<Ratio> {
+    pub(super) fn compute(&self) -> Result<Ratio> {
         match self {
             Self::State(state) => state.compute(),
             Self::Layers(layers) => layers.compute(),
@@ -78,18 +78,37 @@ impl LayersOf {
     }
 }
 
+/// What one component of a version adds to a figure.
+pub(super) struct Term {
+    pub(super) part: Part,
+    /// How many layers count.
+    pub(super) layers: u64,
+    /// The figure of one layer.
+    pub(super) one: Ratio,
+}
+
+impl Term {
+    pub(super) fn total(&self) -> Result<Ratio> {
+        self.one.times(Ratio::whole(self.layers))
+    }
+}
+
 impl StateOf {
     fn compute(&self) -> Result<Ratio> {
+        self.terms()?.iter().try_fold(Ratio::ZERO, |total, term| total.plus(term.total()?))
+    }
+
+    /// The components that count, each with its figure.
+    pub(super) fn terms(&self) -> Result<Vec<Term>> {
         let architecture = self.architecture()?;
         let state = StateModel::new(&architecture, &self.settings)?;
-        let n = self.context.map(Tokens::context).transpose()?;
+        let n = self.context()?;
         let needed = || n.ok_or_else(|| Error::setting("context", "this figure needs one"));
         let counts = |part: &&Part| match &self.kinds {
             Some(kinds) => kinds.contains(&part.component.kind),
             None => true,
         };
-        let layers = architecture.layer_count() as u64;
-        let mut total = Ratio::ZERO;
+        let mut terms = Vec::new();
         for part in state.parts().iter().filter(counts) {
             let kept = &part.component;
             let one: Ratio = match self.figure {
@@ -104,10 +123,17 @@ impl StateOf {
                     _ => continue,
                 },
             };
-            let times = if self.figure == StateFigure::EveryLayerFull { layers } else { part.layers };
-            total = total.plus(one.times(Ratio::whole(times))?)?;
+            let layers = match self.figure {
+                StateFigure::EveryLayerFull => architecture.layer_count() as u64,
+                _ => part.layers,
+            };
+            terms.push(Term { part: part.clone(), layers, one });
         }
-        Ok(total)
+        Ok(terms)
+    }
+
+    pub(super) fn context(&self) -> Result<Option<Tokens>> {
+        self.context.map(Tokens::context).transpose()
     }
 
     fn architecture(&self) -> Result<Architecture> {
@@ -130,7 +156,7 @@ impl StateOf {
     }
 }
 
-fn has(layer: &LayerClass, mixer: &str) -> bool {
+pub(super) fn has(layer: &LayerClass, mixer: &str) -> bool {
     layer.mixers.iter().any(|known| known.name() == mixer)
 }
 

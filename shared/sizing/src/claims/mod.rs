@@ -5,35 +5,59 @@
 
 mod evaluate;
 mod published;
+mod read;
 mod recipe;
+mod subject;
+mod words;
+mod working;
 
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use serde::ser::SerializeStruct;
-use serde::{Deserialize, Serialize};
 
 use crate::{Ratio, Result};
 
 pub use published::{Published, Rounding};
 pub use recipe::{LayersOf, Recipe, StateFigure, StateOf, Unit};
+pub use subject::Subject;
+pub use words::{VerdictKind, finding};
+pub use working::Working;
 
-/// `(name, file text)` of every claims file, sorted by name.
+/// `(id, file text)` of every claims file, sorted by id.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/claims.rs"));
 
+/// Something that was published, with the figures in it that are checked: one file of `assets/claims/`.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// The file's name, in kebab-case.
+    pub id: String,
+    /// Its name, with version or date.
+    pub name: String,
+    /// Its name in two or three words.
+    pub short: String,
+    /// Where it can be read; absent where no public address is known.
+    pub url: Option<String>,
+    /// Its figures, in the order of the file.
+    pub claims: Vec<Claim>,
+}
+
 /// One published figure and how to compute it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Claim {
     /// Unique, in kebab-case.
     pub id: String,
+    /// The id of the [`Publication`].
+    pub publication: String,
     /// Who published it, and where in the text.
     pub source: String,
+    /// Name and address of what the publication itself takes the figure from.
+    pub cites: Option<(String, String)>,
     /// What it states, in one sentence.
     pub statement: String,
     /// The figure with the digits that were printed.
     pub published: Published,
     /// Whether the source rounded or cut to those digits.
-    #[serde(default)]
     pub rounding: Rounding,
     /// The unit of both figures.
     pub unit: Unit,
@@ -46,11 +70,10 @@ pub struct Claim {
 }
 
 /// What a claim's check is expected to find.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub enum Expected {
     /// The computed figure has the published digits, under the claim's assumption if there is one.
-    Reproduced {},
+    Reproduced,
     /// It has not.
     Differs {
         /// The computed figure that `why` speaks of.
@@ -59,7 +82,7 @@ pub enum Expected {
         why: String,
     },
     /// The recipe needs what is not there yet.
-    NotComputed {},
+    NotComputed,
 }
 
 /// A claim with the figure computed for it.
@@ -77,20 +100,25 @@ pub struct CheckedClaim {
     pub holds: bool,
 }
 
-/// Every claim, in the order of the files.
-pub fn claims() -> &'static [Claim] {
-    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
-    CLAIMS.get_or_init(|| {
-        let parse = |(name, text): &(&str, &str)| -> Vec<Claim> {
-            serde_json::from_str(text).unwrap_or_else(|error| panic!("assets/claims/{name}.json: {error}"))
+/// Everything whose figures are checked, sorted by id. Read on first use.
+pub fn publications() -> &'static [Publication] {
+    static PUBLICATIONS: OnceLock<Vec<Publication>> = OnceLock::new();
+    PUBLICATIONS.get_or_init(|| {
+        let read = |(id, text): &(&str, &str)| {
+            Publication::read(id, text).unwrap_or_else(|error| panic!("assets/claims/{id}.json: {error}"))
         };
-        FILES.iter().flat_map(parse).collect()
+        FILES.iter().map(read).collect()
     })
+}
+
+/// Every claim, in the order of the files.
+pub fn claims() -> impl Iterator<Item = &'static Claim> {
+    publications().iter().flat_map(|publication| &publication.claims)
 }
 
 /// Every claim, computed.
 pub fn check_claims() -> Vec<CheckedClaim> {
-    claims().iter().map(Claim::check).collect()
+    claims().map(Claim::check).collect()
 }
 
 impl Claim {
@@ -113,11 +141,11 @@ impl Claim {
     fn verdict(&self, computed: Option<Ratio>) -> (String, bool) {
         let Some(computed) = computed else {
             let verdict = format!("not computed: needs {}", self.recipe.missing().unwrap_or("more"));
-            return (verdict, matches!(self.expected, Expected::NotComputed {}));
+            return (verdict, matches!(self.expected, Expected::NotComputed));
         };
         let same = self.published.has_digits_of(computed, self.rounding);
         match (&self.expected, same) {
-            (Expected::Reproduced {}, true) => (self.reproduced(), true),
+            (Expected::Reproduced, true) => (self.reproduced(), true),
             (Expected::Differs { computed: explained, why }, false) => {
                 if explained.has_digits_of(computed, Rounding::Nearest) {
                     return (format!("differs: {why}"), true);
@@ -125,11 +153,11 @@ impl Claim {
                 let verdict = format!("differs: the computed figure is no longer the {explained} explained");
                 (verdict, false)
             }
-            (Expected::Reproduced {}, false) => {
+            (Expected::Reproduced, false) => {
                 ("differs: the computed figure no longer has the published digits".to_owned(), false)
             }
-            (Expected::Differs { .. } | Expected::NotComputed {}, true) => (self.reproduced(), false),
-            (Expected::NotComputed {}, false) => {
+            (Expected::Differs { .. } | Expected::NotComputed, true) => (self.reproduced(), false),
+            (Expected::NotComputed, false) => {
                 ("differs: it is computed now, and nothing says why it differs".to_owned(), false)
             }
         }

@@ -1,7 +1,5 @@
 use std::fmt;
 
-use serde::{Deserialize, Deserializer};
-
 use crate::Ratio;
 
 /// A figure as it was printed: `2.4`, `10.0`, `70272`. Its last digit says how exact it is meant to be.
@@ -13,8 +11,7 @@ pub struct Published {
 }
 
 /// How a source came to its last digit.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Rounding {
     /// To the nearest.
     #[default]
@@ -42,7 +39,8 @@ impl Published {
         }
     }
 
-    fn read(text: &str) -> Option<Self> {
+    /// Reads `2.4` or `70272`.
+    pub(super) fn read(text: &str) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{fraction}");
         if whole.is_empty() || !digits.chars().all(|digit| digit.is_ascii_digit()) || text.ends_with('.') {
@@ -60,14 +58,6 @@ impl Published {
 impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Published {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::read(&text)
-            .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a figure such as \"2.4\"")))
     }
 }
 

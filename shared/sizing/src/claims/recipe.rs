@@ -1,6 +1,5 @@
 //! How a published figure is computed, as data.
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::published::Published;
@@ -9,8 +8,7 @@ use crate::state::ComponentKind;
 use crate::{Ratio, Result};
 
 /// A figure to compute: a leaf that asks the model, or a combination of others.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub enum Recipe {
     /// Bytes of state.
     State(Box<StateOf>),
@@ -65,18 +63,15 @@ pub enum Recipe {
 }
 
 /// Bytes of state of one version.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct StateOf {
     /// Catalogue id; or
     pub model: Option<String>,
     /// a config, for versions that the catalogue lacks.
     pub config: Option<Value>,
     /// Config fields to set, by path, for a shape that the source assumes and the version does not have.
-    #[serde(default)]
     pub with: Map<String, Value>,
     /// Formats and the like.
-    #[serde(default)]
     pub settings: Settings,
     /// Which figure.
     pub figure: StateFigure,
@@ -87,8 +82,7 @@ pub struct StateOf {
 }
 
 /// Which figure of the state.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StateFigure {
     /// Bytes held at the context.
     Resident,
@@ -103,8 +97,7 @@ pub enum StateFigure {
 }
 
 /// A number of layers.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct LayersOf {
     /// Catalogue id.
     pub model: String,
@@ -113,41 +106,60 @@ pub struct LayersOf {
 }
 
 /// The unit of a claim.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unit {
     /// 10^9 bytes.
-    #[serde(rename = "GB")]
     Gigabyte,
     /// 2^30 bytes.
-    #[serde(rename = "GiB")]
     Gibibyte,
     /// Bytes that a token adds.
-    #[serde(rename = "B/token")]
     BytesPerToken,
     /// A hundredth.
-    #[serde(rename = "%")]
     Percent,
     /// A ratio.
-    #[serde(rename = "×")]
     Times,
     /// Layers.
-    #[serde(rename = "layers")]
     Layers,
     /// Tokens.
-    #[serde(rename = "tokens")]
     Tokens,
     /// 1,024 tokens.
-    #[serde(rename = "Ki tokens")]
     KibiTokens,
     /// Values of a vector.
-    #[serde(rename = "values")]
     Values,
     /// Heads.
-    #[serde(rename = "heads")]
     Heads,
 }
 
+impl StateFigure {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Resident, Self::Slope, Self::Fixed, Self::PersistedWithAllWindows, Self::EveryLayerFull];
+
+    /// The name in data.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Resident => "resident",
+            Self::Slope => "slope",
+            Self::Fixed => "fixed",
+            Self::PersistedWithAllWindows => "persisted_with_all_windows",
+            Self::EveryLayerFull => "every_layer_full",
+        }
+    }
+}
+
 impl Unit {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Gigabyte,
+        Self::Gibibyte,
+        Self::BytesPerToken,
+        Self::Percent,
+        Self::Times,
+        Self::Layers,
+        Self::Tokens,
+        Self::KibiTokens,
+        Self::Values,
+        Self::Heads,
+    ];
+
     /// The name in data and on screen.
     pub fn name(self) -> &'static str {
         match self {
