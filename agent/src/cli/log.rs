@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kvscope_sizing::log::{DecodedLog, GivenModel, LogFigure, decode_log};
+use kvscope_sizing::log::{DecodedLog, GivenModel, decode_log, log_text};
 
 use super::request::warn;
 use crate::failure::Failure;
@@ -11,8 +11,6 @@ use crate::output::{self, Figures};
 
 /// Start-up logs have some thousand lines; a file beyond this is something else.
 const LARGEST_LOG: u64 = 64 << 20;
-/// Ranks that are named one by one in the table.
-const NAMED_RANKS: usize = 4;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -43,79 +41,38 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::figures(&shown(&decoded))?;
         warn(decoded.warnings.iter().map(|warning| (label, warning)));
     }
-    if !decoded.has_differences() {
-        return Ok(());
+    match decoded.differences_words() {
+        None => Ok(()),
+        Some(words) => Err(Failure::check(format!("{label}: {words}"))),
     }
-    let differing = decoded.figures.iter().filter(|figure| figure.difference.is_some()).count();
-    let contradictions = decoded.contradictions.iter().filter(|found| !found.explained).count();
-    Err(Failure::check(format!(
-        "{label}: {differing} of {} figures differ from what is recomputed, and {contradictions} contradictions have no known reason",
-        decoded.figures.len()
-    )))
 }
 
-/// The text, whatever its encoding: what is not UTF-8 is replaced, and the UTF-16 of a Windows redirection is read.
 fn read(file: &str) -> Result<String, Failure> {
-    let bytes = read_limited(file, LARGEST_LOG, "give the lines of the start alone")?;
-    let wide: Option<fn([u8; 2]) -> u16> = match bytes.get(..2) {
-        Some([0xff, 0xfe]) => Some(u16::from_le_bytes),
-        Some([0xfe, 0xff]) => Some(u16::from_be_bytes),
-        _ => None,
-    };
-    let Some(join) = wide else { return Ok(String::from_utf8_lossy(&bytes).into_owned()) };
-    let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| join([pair[0], pair[1]])).collect();
-    Ok(String::from_utf16_lossy(&units))
+    Ok(log_text(&read_limited(file, LARGEST_LOG, "give the lines of the start alone")?))
 }
 
 fn shown(decoded: &DecodedLog) -> String {
-    let model = match (&decoded.model.named, &decoded.model.recomputed_as) {
-        (Some(named), Some(known)) => format!(", model {named}, recomputed as {known}"),
-        (Some(named), None) => format!(", model {named}, not recomputed"),
-        (None, Some(known)) => format!(", recomputed as {known}"),
-        (None, None) => String::new(),
-    };
-    let mut text = format!("{}{model}\n", decoded.engine);
-    if !decoded.read_settings.is_empty() {
-        let settings: Vec<String> = decoded
-            .read_settings
-            .iter()
-            .map(|setting| format!("{} {}", setting.name, setting.value))
-            .collect();
-        writeln!(text, "settings in the log: {}", settings.join(", ")).expect("writing to a string");
+    let mut text = decoded.title();
+    let settings = decoded.settings_words();
+    if !settings.is_empty() {
+        let _ = write!(text, "\nsettings in the log: {settings}");
     }
     let mut table = Figures::new(5, &["line", "says", "means", "recomputed", "difference"]);
     for figure in &decoded.figures {
         table.row([
-            place(figure),
+            figure.place(),
             figure.says.clone(),
             figure.means.clone(),
-            figure.recomputed.map_or_else(
-                || figure.not_computed.clone().unwrap_or_else(|| "–".to_owned()),
-                |range| figure.printed.show(range),
-            ),
-            match (&figure.difference, figure.recomputed) {
-                (Some(difference), _) => difference.clone(),
-                (None, Some(_)) => "none".to_owned(),
-                (None, None) => "–".to_owned(),
-            },
+            figure.recomputed_words(),
+            figure.difference_words().to_owned(),
         ]);
     }
-    writeln!(text, "\n{}", table.render()).expect("writing to a string");
+    let _ = write!(text, "\n\n{}\n", table.render());
     for found in &decoded.contradictions {
-        writeln!(text, "Contradiction: {}.", found.what).expect("writing to a string");
+        let _ = writeln!(text, "Contradiction: {}.", found.what);
     }
-    let unknown = "The log does not say what the capacity is.";
-    text += decoded.capacity.as_deref().unwrap_or(unknown);
-    text.push('\n');
+    let _ = writeln!(text, "{}", decoded.capacity_words());
     text
-}
-
-fn place(figure: &LogFigure) -> String {
-    match figure.ranks.len() {
-        0 => figure.line.to_string(),
-        count if count > NAMED_RANKS => format!("{} ({count} ranks)", figure.line),
-        _ => format!("{} ({})", figure.line, figure.ranks.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -21,9 +21,11 @@ mod printed;
 mod sglang;
 mod topic;
 mod vllm;
+mod words;
 
 pub use launch::ReadSetting;
 pub use printed::{Printed, Range};
+pub use words::log_text;
 
 use serde::Serialize;
 
