@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kvscope_sizing::engine::{EngineKind, EngineReport, Figure, Quantity, size_in_engine};
+use kvscope_sizing::engine::{EngineKind, EngineReport, Query, Reservation, Rest, reservation, size_in_engine};
 use kvscope_sizing::{Bytes, Derivation, Growth, PublishedFigure, StateModel, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
@@ -39,6 +39,9 @@ struct Report<'m> {
     /// What the chosen engine reserves for the same request, and where its padding goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved: Option<EngineReport>,
+    /// Both accountings of the same batch, part by part, with the padding between them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation: Option<Reservation>,
 }
 
 /// One component: what a layer keeps of an entry, how many entries, how many layers.
@@ -67,11 +70,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
     let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
-    let reserved = if engine.kind() == EngineKind::Logical && !settings.names_an_engine() {
-        None
+    let (reserved, beside) = if engine.kind() == EngineKind::Logical && !settings.names_an_engine() {
+        (None, None)
     } else {
+        let failed = |error| model.failure(&error);
         let sized = size_in_engine(&model.label, &model.architecture, &engine, Some(n), batch, &settings);
-        Some(sized.map_err(|error| model.failure(&error))?.report)
+        let mut query = Query::new(&model.architecture, engine, &settings).map_err(failed)?;
+        (query.context, query.batch) = (Some(n), batch);
+        (Some(sized.map_err(failed)?.report), Some(reservation(&query).map_err(failed)?))
     };
     let report = Report {
         model: &model.label,
@@ -85,6 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         published: model.entry.map_or(Vec::new(), |entry| entry.published.iter().map(published).collect()),
         warnings: size.warnings,
         reserved,
+        reservation: beside,
     };
     if arguments.json {
         return output::json(&report);
@@ -136,8 +143,8 @@ fn text(report: &Report<'_>) -> String {
     }
     let shown = report.resident_bytes.display(UnitSystem::Decimal);
     add(&mut text, format!("\nresident: {} ({shown})", report.resident_bytes));
-    if let Some(reserved) = &report.reserved {
-        add(&mut text, reserved_text(reserved, report.resident_bytes));
+    if let Some(beside) = &report.reservation {
+        add(&mut text, reserved_text(beside));
     }
     for figure in &report.published {
         add(&mut text, format!("\npublished: {} ({})\n  {}", figure.figure, figure.source, figure.remark));
@@ -151,37 +158,31 @@ fn text(report: &Report<'_>) -> String {
     text
 }
 
-/// Reserved beside logical, then the padding by its reasons.
-fn reserved_text(reserved: &EngineReport, logical: Bytes) -> String {
-    let mut table = Figures::new(1, &["accounting", "resident", "exact", "why"]).text_last();
-    let rounded = |bytes: Bytes| bytes.display(UnitSystem::Decimal);
-    table.row([
-        "logical".to_owned(),
-        rounded(logical),
-        logical.to_string(),
-        "dense, unsharded, no blocks".to_owned(),
-    ]);
-    if let Some(Figure::Bytes(bytes)) = reserved.figure(Quantity::ResidentBytes) {
-        table.row([
-            if reserved.engine.kind() == EngineKind::Logical {
-                "logical, one rank".to_owned()
-            } else {
-                reserved.engine.to_string()
-            },
-            rounded(bytes),
-            bytes.to_string(),
-            "reserved on one rank".to_owned(),
-        ]);
+/// Reserved beside logical, part by part, then what lies between them by its reasons.
+fn reserved_text(beside: &Reservation) -> String {
+    let name = if beside.engine.kind() == EngineKind::Logical {
+        "one rank".to_owned()
+    } else {
+        format!("reserved by {}", beside.engine)
+    };
+    let mut parts = Figures::new(1, &["part", "logical", name.as_str()]);
+    for part in &beside.parts {
+        parts.row([part.what.to_owned(), part.logical.to_string(), part.reserved.to_string()]);
     }
-    for padding in &reserved.padding {
-        table.row([
-            format!("  {}", padding.what),
-            rounded(padding.bytes),
-            padding.bytes.to_string(),
-            padding.why.clone(),
-        ]);
+    parts.row(["together".to_owned(), beside.logical.to_string(), beside.reserved.to_string()]);
+    let mut between = Figures::new(1, &["between them", "bytes", "why"]).text_last();
+    for row in &beside.padding {
+        between.row([row.what.clone(), format!("+ {}", row.bytes), row.why.clone()]);
     }
-    format!("\n{}", table.render().trim_end())
+    match &beside.rest {
+        Rest::None => {}
+        Rest::More(bytes, why) => between.row(["kept otherwise".to_owned(), format!("+ {bytes}"), (*why).to_owned()]),
+        Rest::Less(bytes, why) => between.row(["kept otherwise".to_owned(), format!("- {bytes}"), (*why).to_owned()]),
+    }
+    if beside.padding.is_empty() && beside.rest == Rest::None {
+        return format!("\n{}", parts.render().trim_end());
+    }
+    format!("\n{}\n{}", parts.render(), between.render().trim_end())
 }
 
 fn entry_words(step: &Step, entries: u64) -> String {

@@ -72,7 +72,10 @@ impl<'q> DensePlan<'q> {
 
     /// Bytes of the whole batch that `quantity` counts, blocks rounded up.
     fn part(&self, quantity: Quantity) -> Result<Bytes> {
-        let n = self.query.context_for(quantity)?;
+        self.part_at(quantity, self.query.context_for(quantity)?)
+    }
+
+    fn part_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
         let whole_blocks = Tokens::new(n.get().next_multiple_of(self.rules.block));
         let of = |component: &crate::StateComponent| match quantity_of(component.kind) {
             kind if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),
@@ -138,6 +141,12 @@ impl Profile for DensePlan<'_> {
         }
         let why = format!("caches of every token take whole blocks of {} tokens", self.rules.block);
         Ok(vec![Padding { what: "last block of each request".to_owned(), bytes, why }])
+    }
+
+    fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
+        // With several pipeline ranks, which one holds most may change with the context.
+        let one_rank = self.rules.settings.pp() == 1 && self.rules.settings.layers_on_rank.is_none();
+        one_rank.then(|| self.part_at(Quantity::ResidentBytes, context))
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -10,6 +10,7 @@ mod naive;
 mod name;
 mod quantity;
 mod report;
+mod reserved;
 mod sglang;
 mod shard;
 mod size;
@@ -20,12 +21,13 @@ mod vllm;
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, Unanswered};
+pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes, reserved_curve};
 pub use size::{EngineSize, size_in_engine};
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::warning::Warning;
-use crate::{Error, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens};
 
 /// What is asked of an engine profile.
 #[derive(Clone, Debug)]
@@ -54,6 +56,16 @@ pub(crate) trait Profile {
     /// Where reserved bytes hold no state.
     fn padding(&self) -> Result<Vec<Padding>> {
         Ok(Vec::new())
+    }
+
+    /// Of the resident bytes of the batch at the context: those that hold no state.
+    fn held_padding(&self) -> Result<Vec<Padding>> {
+        self.padding()
+    }
+
+    /// Resident bytes of the batch at another context, where this plan would be the same there.
+    fn resident_at(&self, _context: Tokens) -> Option<Result<Bytes>> {
+        None
     }
 
     /// The lines that the engine would print about its memory.

@@ -5,6 +5,7 @@
 //! `configs/model_config.py` (which classes get a pool for windows).
 
 mod classes;
+mod held;
 mod launch;
 mod pool;
 mod requests;
@@ -113,7 +114,10 @@ impl<'q> SgLangPlan<'q> {
         if let (Quantity::StateBytes, Some(slots)) = (quantity, self.slot_bytes()?) {
             return Ok(slots);
         }
-        let n = self.query.context_for(quantity)?;
+        self.held_at(quantity, self.query.context_for(quantity)?)
+    }
+
+    fn held_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
         let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
         let own_window_pool = self.pool().has_window_pool();
         self.rank
@@ -262,6 +266,19 @@ impl Profile for SgLangPlan<'_> {
             found.push(Padding { what: "state slot".to_owned(), bytes: self.state_bytes_per_slot()?, why });
         }
         Ok(found)
+    }
+
+    fn held_padding(&self) -> Result<Vec<Padding>> {
+        self.held_rows()
+    }
+
+    fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
+        let pooled = self.settings.pool_tokens.is_some();
+        Some(if pooled {
+            self.pool_part(Quantity::ResidentBytes)
+        } else {
+            self.held_at(Quantity::ResidentBytes, context)
+        })
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {

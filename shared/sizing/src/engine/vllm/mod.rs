@@ -23,7 +23,7 @@ use crate::format::StateFormat;
 use crate::mixer::Mixer;
 use crate::settings::{MambaCacheMode, Settings};
 use crate::warning::Warning;
-use crate::{BytesPerToken, Result, Tokens};
+use crate::{Bytes, BytesPerToken, Result, Tokens};
 use gpu::Gpu;
 use group::{Grouping, Policy};
 use layers::Blocks;
@@ -148,6 +148,14 @@ impl Profile for VllmPlan<'_> {
         self.max_model_len.map_or_else(|| Ok(Vec::new()), |length| self.padding_rows(length))
     }
 
+    fn held_padding(&self) -> Result<Vec<Padding>> {
+        self.context.map_or_else(|| Ok(Vec::new()), |context| self.held_rows(context.get()))
+    }
+
+    fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
+        Some(self.needed_bytes(context.get()).and_then(|bytes| bytes.times(self.batch)))
+    }
+
     fn log_lines(&self) -> Result<Vec<String>> {
         self.lines()
     }
@@ -269,5 +277,5 @@ fn block_bytes(grouping: &Grouping, ranks: &[usize]) -> Result<Vec<u64>> {
 
 /// Bytes for each token of a block.
 fn per_token(bytes: u64, tokens: u64) -> Result<BytesPerToken> {
-    BytesPerToken::new(crate::Bytes::new(bytes), tokens)
+    BytesPerToken::new(Bytes::new(bytes), tokens)
 }

@@ -12,8 +12,21 @@ impl VllmPlan<'_> {
         fractions.fold(0.0, f64::max)
     }
 
-    /// Rows of one request of `length` tokens.
+    /// Rows of one request of `length` tokens, and of the pool.
     pub(super) fn padding_rows(&self, length: u64) -> Result<Vec<Padding>> {
+        Ok(self.rows(length)?.named())
+    }
+
+    /// Rows of the batch's own blocks, each request `length` tokens long.
+    pub(super) fn held_rows(&self, length: u64) -> Result<Vec<Padding>> {
+        let mut held = Rows { null_block: Bytes::ZERO, ..self.rows(length)? }.named();
+        for row in &mut held {
+            row.bytes = row.bytes.times(self.batch)?;
+        }
+        Ok(held)
+    }
+
+    fn rows(&self, length: u64) -> Result<Rows> {
         let mut rows = Rows::default();
         let widest = self.widest_block();
         for group in &self.grouping.groups {
@@ -30,32 +43,38 @@ impl VllmPlan<'_> {
                 } else {
                     rows.pages = rows.pages.plus(lost)?;
                 }
-                let held = blocks.saturating_mul(spec.block);
-                let entry = Bytes::new(content / spec.block.max(1)).times(layers)?;
+                let shared_by = spec.tokens_per_entry.max(1);
+                let held = blocks.saturating_mul(spec.block / shared_by);
+                let entry = Bytes::new(spec.entry_bytes).times(layers)?;
                 match spec.kind {
                     Kind::Full | Kind::Latent | Kind::Index => {
-                        let share = length.div_ceil(self.flight.dcp);
-                        rows.last_block = rows.last_block.plus(entry.times(held.saturating_sub(share))?)?;
+                        let used = length.div_ceil(self.flight.dcp) / shared_by;
+                        rows.last_block = rows.last_block.plus(entry.times(held.saturating_sub(used))?)?;
                     }
                     Kind::Window { window, .. }
                     | Kind::LatentWindow { window, .. }
                     | Kind::Chunk { chunk: window } => {
-                        let kept = window.min(length);
+                        let kept = window.min(length) / shared_by;
                         rows.in_flight = rows.in_flight.plus(entry.times(held.saturating_sub(kept))?)?;
                     }
-                    Kind::State { .. } | Kind::StatePerBlock | Kind::Ring | Kind::Cross => {}
+                    Kind::State { .. } | Kind::StatePerBlock => {
+                        let spare = Bytes::new(content).times(layers)?.times(blocks.saturating_sub(1))?;
+                        rows.spare_states = rows.spare_states.plus(spare)?;
+                    }
+                    Kind::Ring | Kind::Cross => {}
                 }
             }
             rows.narrow = rows.narrow.plus(Bytes::new(widest.saturating_sub(width)).times(blocks)?)?;
         }
         rows.null_block = Bytes::new(widest);
-        Ok(rows.named())
+        Ok(rows)
     }
 }
 
 #[derive(Debug, Default)]
 struct Rows {
     states: Bytes,
+    spare_states: Bytes,
     pages: Bytes,
     narrow: Bytes,
     in_flight: Bytes,
@@ -70,6 +89,11 @@ impl Rows {
                 "state pages",
                 self.states,
                 "a state's page is padded to the attention page, so that both use one pool",
+            ),
+            (
+                "spare states",
+                self.spare_states,
+                "a request holds more states than the one it runs on: for reuse of prefixes, and for drafts",
             ),
             ("smaller pages", self.pages, "pages are rounded up, or padded to the largest page of the model"),
             (

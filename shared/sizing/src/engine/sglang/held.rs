@@ -1,0 +1,49 @@
+//! Where the bytes that a batch holds in the pools hold no state.
+
+use super::SgLangPlan;
+use crate::engine::shard::quantity_of;
+use crate::engine::{Padding, Quantity};
+use crate::{Bytes, Result, Tokens};
+
+impl SgLangPlan<'_> {
+    /// The rest of last pages, windows that are kept in full, free pools and spare slots, for the whole batch.
+    pub(super) fn held_rows(&self) -> Result<Vec<Padding>> {
+        let n = self.query.need_context()?;
+        let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
+        let own_window_pool = self.pool().has_window_pool();
+        let beyond = |more: Bytes, than: Bytes| Bytes::new(more.get().saturating_sub(than.get()));
+        let of_batch = |bytes: Result<Bytes>| bytes?.times(self.query.batch);
+        let pages = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+            Quantity::KvBytes | Quantity::IndexBytes => {
+                Ok(beyond(component.bytes(paged)?, component.bytes(n)?))
+            }
+            _ => Ok(Bytes::ZERO),
+        });
+        let windows = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+            Quantity::WindowBytes if !own_window_pool => {
+                Ok(beyond(component.growth.entry().times(paged.get())?, component.bytes(n)?))
+            }
+            _ => Ok(Bytes::ZERO),
+        });
+        let held = self.held_at(Quantity::ResidentBytes, n)?;
+        let free = match self.settings.pool_tokens {
+            Some(_) => beyond(self.pool_part(Quantity::ResidentBytes)?, held),
+            None => Bytes::ZERO,
+        };
+        let rows = [
+            (
+                "last pages",
+                of_batch(pages)?,
+                format!("caches take whole pages of {} tokens", self.launch.page),
+            ),
+            (
+                "windows kept in full",
+                of_batch(windows)?,
+                "this class has no pool for windows, so their layers keep every token".to_owned(),
+            ),
+            ("free pool", free, "pools are allocated at start-up, whatever requests hold".to_owned()),
+        ];
+        let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
+        Ok(kept.map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why }).collect())
+    }
+}
