@@ -4,5 +4,6 @@ pub mod run;
 mod view;
 
 pub use view::{
-    AxisScale, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS, Room, ViewState,
+    AxisScale, ENGINE_SETTINGS, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice,
+    MOST_REQUESTS, Room, Takes, ViewState,
 };

@@ -3,10 +3,14 @@
 //! [`ViewState::to_query`] writes the query of a link, with short keys and defaults left out; [`ViewState::from_query`]
 //! reads it back. A link never fails to open: what it cannot say is a [`LinkNotice`] for the reader.
 
+mod engine;
 mod link;
 
+use kvscope_sizing::claims::VerdictKind;
+use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
 
+pub use engine::{ENGINE_SETTINGS, EngineSetting, Takes};
 pub use link::LinkNotice;
 
 /// The versions that the article which started this project compares, in its order.
@@ -36,6 +40,10 @@ pub struct ViewState {
     pub index_format: Option<IndexFormat>,
     /// Storage of recurrent state; absent where each model's own config decides.
     pub state_format: Option<StateFormat>,
+    /// Whose reserved bytes stand beside the logical ones; `logical` for nobody's.
+    pub engine: Engine,
+    /// Settings of engines, those of [`ENGINE_SETTINGS`]; see [`ViewState::engine_settings`].
+    pub engine_own: Settings,
     /// Units of byte figures.
     pub units: UnitSystem,
     /// The byte axis.
@@ -44,6 +52,19 @@ pub struct ViewState {
     pub selected: Option<String>,
     /// The run whose measurements are shown.
     pub run: Option<String>,
+    /// Which claims are shown.
+    pub claims: ClaimsView,
+}
+
+/// What is shown of the published figures.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ClaimsView {
+    /// Only those with this verdict.
+    pub verdict: Option<VerdictKind>,
+    /// Only those of this publication, by id.
+    pub publication: Option<String>,
+    /// The claim whose working is open, by id.
+    pub open: Option<String>,
 }
 
 /// The parts of the explorer.
@@ -52,6 +73,10 @@ pub enum Room {
     /// Growth curves and layers.
     #[default]
     Growth,
+    /// Published figures beside the computed ones.
+    Claims,
+    /// What an engine's start-up log means.
+    Log,
     /// Measured over predicted.
     Measure,
 }
@@ -77,16 +102,19 @@ impl Default for ViewState {
             kv_format: None,
             index_format: None,
             state_format: None,
+            engine: Engine::newest(EngineKind::Logical),
+            engine_own: Settings::default(),
             units: UnitSystem::Decimal,
             scale: AxisScale::Log,
             selected: None,
             run: None,
+            claims: ClaimsView::default(),
         }
     }
 }
 
 impl ViewState {
-    /// The settings that sizing takes.
+    /// The settings that logical sizing takes.
     pub fn settings(&self) -> Settings {
         Settings {
             kv_dtype: self.kv_format,

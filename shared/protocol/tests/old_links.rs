@@ -1,6 +1,7 @@
 //! Links that were given out keep opening on the same view. Lines are added to the file, never changed.
 
-use kvscope_protocol::{AxisScale, Room, ViewState};
+use kvscope_protocol::{AxisScale, ENGINE_SETTINGS, Room, ViewState};
+use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
 
 const LINKS: &str = include_str!("data/old_links.txt");
@@ -16,7 +17,7 @@ fn described(state: &ViewState) -> String {
     let room = if state.room == Room::Measure { "measure" } else { "growth" };
     let units = if state.units == UnitSystem::Binary { "GiB" } else { "GB" };
     let or_own = |name: Option<&str>| name.unwrap_or("own").to_owned();
-    [
+    let mut words = vec![
         room.to_owned(),
         state.models.join("+"),
         state.context.get().to_string(),
@@ -28,8 +29,16 @@ fn described(state: &ViewState) -> String {
         scale(state).to_owned(),
         state.selected.clone().unwrap_or_else(|| "-".to_owned()),
         state.run.clone().unwrap_or_else(|| "-".to_owned()),
-    ]
-    .join(" ")
+    ];
+    // Lines from before engines end here.
+    if state.engine.kind() != EngineKind::Logical {
+        words.push(state.engine.to_string());
+        let own = ENGINE_SETTINGS.iter().filter_map(|setting| {
+            Some(format!("{}={}", setting.name, setting.value(&state.engine_own)?))
+        });
+        words.extend(own);
+    }
+    words.join(" ")
 }
 
 #[test]

@@ -6,9 +6,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kvscope_sizing::{StateFormat, Tokens, UnitSystem};
+use kvscope_sizing::claims::VerdictKind;
+use kvscope_sizing::engine::Engine;
+use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
 
-use super::{AxisScale, MOST_REQUESTS, Room, ViewState};
+use super::{AxisScale, ENGINE_SETTINGS, MOST_REQUESTS, Room, ViewState};
+
+const ROOMS: [Room; 4] = [Room::Growth, Room::Claims, Room::Log, Room::Measure];
 
 /// The version that links carry.
 const VERSION: &str = "1";
@@ -77,6 +81,16 @@ impl ViewState {
         if let Some(format) = self.state_format {
             query.put("st", format.name());
         }
+        if self.engine != usual.engine {
+            query.put("e", &engine_text(&self.engine));
+        }
+        let own: Vec<String> = ENGINE_SETTINGS
+            .iter()
+            .filter_map(|setting| Some(format!("{}:{}", setting.name, setting.value(&self.engine_own)?)))
+            .collect();
+        if !own.is_empty() {
+            query.put("es", &own.join(","));
+        }
         if self.units != usual.units {
             query.put("u", unit_name(self.units));
         }
@@ -88,6 +102,15 @@ impl ViewState {
         }
         if let Some(run) = &self.run {
             query.put("run", &escaped(run));
+        }
+        if let Some(verdict) = self.claims.verdict {
+            query.put("cv", verdict.name());
+        }
+        if let Some(id) = &self.claims.publication {
+            query.put("cs", &escaped(id));
+        }
+        if let Some(id) = &self.claims.open {
+            query.put("c", &escaped(id));
         }
         query.0
     }
@@ -111,13 +134,15 @@ impl ViewState {
         match key {
             "v" if plain != VERSION => return Err(LinkNotice::NewerVersion(plain)),
             "v" => {}
-            "r" => self.room = one_of(&plain, &[Room::Growth, Room::Measure], room_name).map_err(bad)?,
+            "r" => self.room = one_of(&plain, &ROOMS, room_name).map_err(bad)?,
             "m" => self.models = value.split(',').filter(|id| !id.is_empty()).map(unescaped).collect(),
             "n" => self.context = plain.parse::<Tokens>().map_err(|error| bad(error.what().to_owned()))?,
             "b" => self.batch = batch(&plain).map_err(bad)?,
             "kv" => self.kv_format = Some(format(&plain).map_err(bad)?),
             "ix" => self.index_format = Some(format(&plain).map_err(bad)?),
             "st" => self.state_format = Some(format::<StateFormat>(&plain).map_err(bad)?),
+            "e" => self.engine = plain.parse::<Engine>().map_err(|error| bad(error.what().to_owned()))?,
+            "es" => read_own(&mut self.engine_own, &plain).map_err(bad)?,
             "u" => {
                 self.units =
                     one_of(&plain, &[UnitSystem::Decimal, UnitSystem::Binary], unit_name).map_err(bad)?;
@@ -127,6 +152,12 @@ impl ViewState {
             }
             "l" => self.selected = some_name(plain),
             "run" => self.run = some_name(plain),
+            "cv" => {
+                let verdict = one_of(&plain, &VerdictKind::ALL, VerdictKind::name).map_err(bad)?;
+                self.claims.verdict = Some(verdict);
+            }
+            "cs" => self.claims.publication = some_name(plain),
+            "c" => self.claims.open = some_name(plain),
             _ => return Err(LinkNotice::UnknownKey(unescaped(key))),
         }
         Ok(())
@@ -152,6 +183,8 @@ impl Query {
 fn room_name(room: Room) -> &'static str {
     match room {
         Room::Growth => "growth",
+        Room::Claims => "claims",
+        Room::Log => "log",
         Room::Measure => "measure",
     }
 }
@@ -184,6 +217,26 @@ fn batch(value: &str) -> Result<u64, String> {
         Ok(count) if (1..=MOST_REQUESTS).contains(&count) => Ok(count),
         _ => Err(format!("a batch is 1 to {MOST_REQUESTS} requests")),
     }
+}
+
+/// `vllm@0.33`, with the version escaped.
+fn engine_text(engine: &Engine) -> String {
+    let text = engine.to_string();
+    match text.split_once('@') {
+        Some((name, version)) => format!("{name}@{}", escaped(version)),
+        None => text,
+    }
+}
+
+/// `tp:4,block_size:32`; what can be read is kept.
+fn read_own(own: &mut Settings, text: &str) -> Result<(), String> {
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once(':').unwrap_or((pair, ""));
+        let known = ENGINE_SETTINGS.iter().find(|setting| setting.name == name);
+        let known = known.ok_or_else(|| format!("no engine setting {name:?} is known here"))?;
+        known.set(own, value)?;
+    }
+    Ok(())
 }
 
 fn some_name(name: String) -> Option<String> {
@@ -233,6 +286,7 @@ mod tests {
     use kvscope_sizing::{IndexFormat, KvFormat};
     use proptest::prelude::*;
 
+    use super::super::ClaimsView;
     use super::*;
 
     fn any_name() -> impl Strategy<Value = String> {
@@ -241,17 +295,23 @@ mod tests {
 
     prop_compose! {
         fn any_state()(
-            room in prop::sample::select(vec![Room::Growth, Room::Measure]),
+            room in prop::sample::select(ROOMS.to_vec()),
             models in prop::collection::vec(any_name(), 0..8),
             context in 1..=Tokens::MAX.get(),
             batch in 1..=MOST_REQUESTS,
             kv in prop::option::of(prop::sample::select(KvFormat::all().map(|(_, format)| format).collect::<Vec<_>>())),
             index in prop::option::of(prop::sample::select(IndexFormat::all().map(|(_, format)| format).collect::<Vec<_>>())),
             state in prop::option::of(prop::sample::select(vec![StateFormat::F32, StateFormat::Bf16, StateFormat::F16])),
+            engine in prop::sample::select(vec!["logical", "vllm", "vllm@0.30", "sglang@nightly build", "llama.cpp", "trtllm"]),
+            tp in prop::option::of(1_u64..=1024),
+            prefix_caching in prop::option::of(any::<bool>()),
             binary in any::<bool>(),
             linear in any::<bool>(),
             selected in prop::option::of(any_name()),
             run in prop::option::of(any_name()),
+            verdict in prop::option::of(prop::sample::select(VerdictKind::ALL.to_vec())),
+            publication in prop::option::of(any_name()),
+            open in prop::option::of(any_name()),
         ) -> ViewState {
             ViewState {
                 room,
@@ -261,10 +321,13 @@ mod tests {
                 kv_format: kv,
                 index_format: index,
                 state_format: state,
+                engine: engine.parse().unwrap(),
+                engine_own: Settings { tp, prefix_caching, ..Settings::default() },
                 units: if binary { UnitSystem::Binary } else { UnitSystem::Decimal },
                 scale: if linear { AxisScale::Linear } else { AxisScale::Log },
                 selected,
                 run,
+                claims: ClaimsView { verdict, publication, open },
             }
         }
     }
@@ -302,6 +365,10 @@ mod tests {
         assert!(said[0].contains("n = \"0\"") && said[0].contains("outside 1"), "{}", said[0]);
         assert!(said[1].contains("\"engine\""), "{}", said[1]);
         assert!(said[2].contains("kv = \"q9\""), "{}", said[2]);
+        let (_, engine) = ViewState::from_query("v=1&e=ollama&es=tp:0&b=2");
+        let said: Vec<String> = engine.iter().map(LinkNotice::to_string).collect();
+        assert!(said[0].contains("e = \"ollama\"") && said[0].contains("unknown engine"), "{}", said[0]);
+        assert!(said[1].contains("es = \"tp:0\"") && said[1].contains("outside 1"), "{}", said[1]);
         let (_, newer) = ViewState::from_query("v=2&b=3");
         assert_eq!(newer, [LinkNotice::NewerVersion("2".to_owned())]);
     }
