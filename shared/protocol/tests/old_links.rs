@@ -14,7 +14,12 @@ fn scale(state: &ViewState) -> &'static str {
 }
 
 fn described(state: &ViewState) -> String {
-    let room = if state.room == Room::Measure { "measure" } else { "growth" };
+    let room = match state.room {
+        Room::Growth => "growth",
+        Room::Claims => "claims",
+        Room::Log => "log",
+        Room::Measure => "measure",
+    };
     let units = if state.units == UnitSystem::Binary { "GiB" } else { "GB" };
     let or_own = |name: Option<&str>| name.unwrap_or("own").to_owned();
     let mut words = vec![
@@ -33,11 +38,16 @@ fn described(state: &ViewState) -> String {
     // Lines from before engines end here.
     if state.engine.kind() != EngineKind::Logical {
         words.push(state.engine.to_string());
-        let own = ENGINE_SETTINGS.iter().filter_map(|setting| {
-            Some(format!("{}={}", setting.name, setting.value(&state.engine_own)?))
-        });
+        let own = ENGINE_SETTINGS
+            .iter()
+            .filter_map(|setting| Some(format!("{}={}", setting.name, setting.value(&state.engine_own)?)));
         words.extend(own);
     }
+    // And these from before claims.
+    let claims = &state.claims;
+    words.extend(claims.verdict.map(|verdict| format!("only-{}", verdict.name())));
+    words.extend(claims.publication.as_ref().map(|id| format!("from-{id}")));
+    words.extend(claims.open.as_ref().map(|id| format!("open-{id}")));
     words.join(" ")
 }
 
