@@ -1,0 +1,121 @@
+//! Every form in every instruction set and both storages against the f64 reference, over real and odd shapes.
+
+use super::conv::Convolution;
+use super::form::Recurrence;
+use super::lightning::Lightning;
+use super::mamba1::Mamba1;
+use super::mamba2::Mamba2;
+use super::*;
+
+fn pool(workers: usize) -> Arc<Pool> {
+    Arc::new(Pool::with_workers(workers).unwrap())
+}
+
+/// A recurrence behind the convolution that feeds it, `taps` 0 for none.
+fn behind(taps: usize, form: impl Recurrence + 'static, storage: Storage) -> Layer {
+    let convolution = (taps > 0).then(|| {
+        (Convolution { kernel: taps, channels: form.activations(), around: Around::Silu }, Storage::Bf16)
+    });
+    Layer { convolution, recurrence: Some((Arc::new(form), storage)) }
+}
+
+/// What `check_all` compares: layers of one form in one storage.
+type Layers = fn(Storage) -> Vec<Layer>;
+
+fn check_all(layers: Layers) {
+    let mut compared = 0;
+    for storage in [Storage::F32, Storage::Bf16] {
+        for layer in layers(storage) {
+            for set in InstructionSet::available() {
+                if layer.instruction_set(&[set]).is_err() {
+                    continue;
+                }
+                for (requests, workers) in [(1, 2), (3, 1), (3, 2), (2, 3)] {
+                    let extent = Extent { layers: 2, requests };
+                    let mut case =
+                        RecurrentCase::new(layer.clone(), set, extent, 7, pool(workers)).unwrap();
+                    case.step();
+                    for request in 0..requests {
+                        let differences = case.compare(request);
+                        let what = format!("{set:?} {layer:?} request {request} of {requests}, {workers} workers: {differences:?}");
+                        assert!(differences.largest() < 1e-5, "{what}");
+                        compared += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared > 0);
+}
+
+#[test]
+fn gated_deltanet_agrees_with_the_reference() {
+    // Value heads on shared keys 1, 2, 3 and 4 to 1, odd counts, a width that is no power of two, rows left over.
+    check_all(|storage| {
+        [(1, 1, 64, 64), (2, 8, 128, 128), (3, 9, 64, 32), (1, 2, 256, 64), (5, 5, 96, 16)]
+            .into_iter()
+            .map(|(k_heads, v_heads, k_dim, v_dim)| {
+                behind(4, gdn::layer(k_heads, v_heads, k_dim, v_dim), storage)
+            })
+            .chain([behind(0, gdn::layer(1, 1, 32, 7), storage)])
+            .collect()
+    });
+}
+
+#[test]
+fn kda_agrees_with_the_reference() {
+    check_all(|storage| {
+        [(1, 64), (3, 128), (2, 256), (5, 32)]
+            .into_iter()
+            .map(|(heads, dim)| behind(4, kda::layer(heads, dim), storage))
+            .collect()
+    });
+}
+
+#[test]
+fn mamba1_agrees_with_the_reference() {
+    check_all(|storage| {
+        [(16, 16), (208, 16), (48, 64), (32, 128), (64, 8)]
+            .into_iter()
+            .map(|(d_inner, d_state)| behind(4, Mamba1 { d_inner, d_state }, storage))
+            .chain([behind(0, Mamba1 { d_inner: 7, d_state: 16 }, storage)])
+            .collect()
+    });
+}
+
+#[test]
+fn mamba2_agrees_with_the_reference() {
+    // One group for all heads, a group a head, head widths 64, 80 (no multiple of 64) and 128.
+    check_all(|storage| {
+        [(5, 64, 128, 1), (4, 80, 128, 2), (2, 128, 256, 1), (3, 64, 16, 3), (6, 48, 64, 2)]
+            .into_iter()
+            .map(|(heads, head_dim, d_state, groups)| {
+                behind(4, Mamba2 { heads, head_dim, d_state, groups }, storage)
+            })
+            .chain([behind(0, Mamba2 { heads: 3, head_dim: 7, d_state: 32, groups: 1 }, storage)])
+            .collect()
+    });
+}
+
+#[test]
+fn lightning_agrees_with_the_reference() {
+    check_all(|storage| {
+        [(1, 64), (3, 128), (2, 256), (5, 32)]
+            .into_iter()
+            .map(|(heads, dim)| behind(0, Lightning { heads, dim }, storage))
+            .collect()
+    });
+}
+
+#[test]
+fn short_convolutions_agree_with_the_reference() {
+    check_all(|storage| {
+        [(3, 2048), (4, 48), (2, 16), (7, 80)]
+            .into_iter()
+            .map(|(kernel, channels)| Layer {
+                convolution: Some((Convolution { kernel, channels, around: Around::Factors }, storage)),
+                recurrence: None,
+            })
+            .collect()
+    });
+}
