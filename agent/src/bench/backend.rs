@@ -4,7 +4,7 @@ use kvscope_protocol::run::Machine;
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
 
-use super::plan::FormShape;
+use super::shape::FormShape;
 use super::{BenchError, Interrupt};
 
 /// A device that can hold state and run decode steps over it.
@@ -21,8 +21,9 @@ pub(crate) trait Backend {
     /// Bytes of state that may be held now without pressing on what else runs.
     fn free_state_bytes(&self) -> Bytes;
 
-    /// The state that a step over this shape keeps, as the kernel lays it out; an error where no kernel fits the shape.
-    fn layout(&self, shape: &FormShape) -> Result<Layout, BenchError>;
+    /// How the kernel for a shape lays out one layer of `batch` requests of `context` tokens; an error where no kernel fits
+    /// the shape.
+    fn layout(&self, shape: &FormShape, context: u64, batch: u64) -> Result<Layout, BenchError>;
 
     /// Asks for the memory of a case, fills it and prepares the step.
     fn prepare(&mut self, order: &CaseOrder) -> Result<Box<dyn PreparedCase>, BenchError>;
@@ -41,14 +42,17 @@ pub(crate) struct Calibrated {
     pub(crate) instructions: &'static str,
 }
 
-/// How a kernel lays out state.
-#[derive(Clone, Copy, Debug)]
+/// How a kernel lays out the state of one layer of the whole batch.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Layout {
-    pub(crate) page_tokens: u64,
-    /// Bytes of one page of one layer.
-    pub(crate) page_bytes: u64,
-    /// FLOPs of one token of one layer of one request; a multiply-add counts as two.
-    pub(crate) flops_a_token: u64,
+    /// Bytes that it asks for.
+    pub(crate) layer_bytes: u64,
+    /// How many of them are neither sizing's state nor a store that another layer keeps: the rest of whole pages.
+    pub(crate) padding_bytes: u64,
+    /// Why there is padding: `whole pages of 16 tokens`.
+    pub(crate) padding_reason: &'static str,
+    /// How often a step of one layer starts all workers.
+    pub(crate) launches: u64,
     /// The instruction set that the kernel runs with: the widest that divides the shape's rows.
     pub(crate) instructions: &'static str,
 }
@@ -87,12 +91,12 @@ pub(crate) struct Resident {
 }
 
 /// The comparison with the f64 reference.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Check {
     /// The largest difference over the largest reference value.
     pub(crate) largest_relative_error: f64,
-    /// Tokens over which it was made.
-    pub(crate) tokens: u64,
+    /// What it was made over, in words, where that is not the whole output.
+    pub(crate) part: Option<String>,
 }
 
 impl Check {

@@ -2,10 +2,11 @@
 //!
 //! [`run`] takes a [`Plan`] and [`CaseRequest`]s, calibrates the machine, stores a prediction of every case, measures
 //! the cases in turns and stores what came out. Layers of the room: `backend` is what a device must do, `cpu` does it on
-//! all cores, `layers` chooses how much of a model fits memory and time, `runner` follows the protocol, `store` keeps runs.
+//! all cores, `form`, `subject` and `shape` say what a model's layers are, `layers` chooses how much of a model fits memory and time, `runner` follows the protocol, `store` keeps runs.
 
 mod backend;
 mod cpu;
+mod form;
 mod layers;
 mod machine;
 mod memory;
@@ -14,8 +15,10 @@ mod record;
 mod runner;
 #[cfg(test)]
 mod runner_tests;
+mod shape;
 mod stats;
 mod store;
+mod subject;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +26,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kvscope_protocol::run::{LineWarning, Run};
 use kvscope_sizing::Bytes;
 
-pub use plan::{
-    CaseRequest, CaseSizing, DEFAULT_CONTEXTS, FormShape, GqaShape, MlaShape, Plan, Progress, Stage,
-};
+pub use form::Form;
+pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Stage};
+pub use shape::*;
 pub use store::Store;
+pub use subject::Subject;
 
 /// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
 ///
@@ -56,6 +60,9 @@ pub enum BenchError {
     /// The worker threads did not start.
     #[error("the worker threads did not start: {0}")]
     Workers(String),
+    /// A form that is unknown, or that a model does not have.
+    #[error("{0}")]
+    Form(String),
     /// No kernel fits the shape.
     #[error("no kernel for this shape: {0}")]
     Shape(String),

@@ -2,7 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::{Bytes, Tokens};
+
+use super::shape::FormShape;
 
 /// Contexts of the quick form: 4Ki to 256Ki tokens, each a whole number of pages.
 pub const DEFAULT_CONTEXTS: [Tokens; 4] =
@@ -29,7 +32,9 @@ impl Plan {
 /// One case to run: a form's shape at a context and batch.
 #[derive(Clone)]
 pub struct CaseRequest {
-    /// The form and its widths.
+    /// The form's name in JSON, with the format of its state where one was asked for: `gqa`, `gqa@fp8`.
+    pub form: String,
+    /// Widths of one layer.
     pub shape: FormShape,
     /// Layers of the model that have this form; at least 1.
     pub layers: u64,
@@ -46,6 +51,7 @@ pub struct CaseRequest {
 impl fmt::Debug for CaseRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CaseRequest")
+            .field("form", &self.form)
             .field("shape", &self.shape)
             .field("layers", &self.layers)
             .field("model", &self.model)
@@ -55,56 +61,30 @@ impl fmt::Debug for CaseRequest {
     }
 }
 
-/// What sizing says of `layers` layers of a form: bf16 state, logical bytes, for the whole batch.
-pub trait CaseSizing: Send + Sync {
+/// What sizing says of `layers` layers of a form: logical bytes and operations, for the whole batch.
+pub trait CaseSizing: fmt::Debug + Send + Sync {
     /// Bytes that are resident.
     fn state_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes>;
 
-    /// Bytes of state that one decode step reads.
-    fn read_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes>;
+    /// Bytes of stores that earlier layers keep and these layers read.
+    fn borrowed_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes>;
+
+    /// What one decode step reads, writes and computes.
+    fn cost(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<StepCost>;
+
+    /// The same with one in `by` of the heads, where that keeps one in `by` of the state.
+    fn divided(&self, by: u64) -> Option<Divided>;
 }
 
-/// An attention form with the widths of one layer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FormShape {
-    /// Grouped-query attention, MHA and MQA included.
-    Gqa(GqaShape),
-    /// Multi-head latent attention, absorbed.
-    Mla(MlaShape),
-}
-
-impl FormShape {
-    /// The form's name in JSON and on the command line.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Gqa(_) => "gqa",
-            Self::Mla(_) => "mla",
-        }
-    }
-}
-
-/// Widths of one grouped-query layer, in values.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct GqaShape {
-    /// Query heads.
-    pub query_heads: u64,
-    /// Key-value heads; a divisor of the query heads.
-    pub kv_heads: u64,
-    /// Width of one head's key, a multiple of 16.
-    pub k_width: u64,
-    /// Width of one head's value, a multiple of 16.
-    pub v_width: u64,
-}
-
-/// Widths of one latent layer, in values.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct MlaShape {
-    /// Query heads.
-    pub query_heads: u64,
-    /// Width of the latent that serves as key and value, a multiple of 16.
-    pub latent: u64,
-    /// Width of the rotated part of the key, a multiple of 16.
-    pub rope: u64,
+/// A form with fewer heads than its model has.
+#[derive(Clone, Debug)]
+pub struct Divided {
+    /// Widths of one layer.
+    pub shape: FormShape,
+    /// What sizing says of it.
+    pub sizing: Arc<dyn CaseSizing>,
+    /// `4 of 8 key-value heads`
+    pub what: String,
 }
 
 /// How far a run is.

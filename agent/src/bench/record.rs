@@ -1,8 +1,9 @@
 //! What is written of a case: before it is measured, and after.
 
 use kvscope_protocol::run::{Cache, Case, Measured, Predicted};
-use kvscope_sizing::prediction::{Calibration, Grade, Work};
-use kvscope_sizing::{Bytes, Tokens};
+use kvscope_sizing::Bytes;
+use kvscope_sizing::cost::StepCost;
+use kvscope_sizing::prediction::{Calibration, Grade, PredictedTime, Work};
 
 use super::backend::{Calibrated, Check, Layout, PreparedCase};
 use super::cpu::CACHE_MULTIPLE;
@@ -24,7 +25,7 @@ const UNKNOWN_CACHE: u64 = 1 << 30;
 pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
     Case {
         case: u32::try_from(index).unwrap_or(u32::MAX),
-        form: request.shape.name().to_owned(),
+        form: request.form.clone(),
         model: request.model.clone(),
         context: request.context,
         batch: request.batch,
@@ -34,12 +35,14 @@ pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
         predicted: Predicted {
             bytes: None,
             page_padding_bytes: None,
+            borrowed_bytes: None,
             seconds: None,
             grade: Grade::Calibrated,
             bound: None,
         },
         measured: None,
         read_bytes: None,
+        written_bytes: None,
         flops: None,
         bandwidth_share: None,
         bound_share: None,
@@ -50,26 +53,33 @@ pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
     }
 }
 
-/// Bytes of one layer in whole pages, the batch included; `None` beyond 64 bits.
-pub(crate) fn layer_bytes(layout: &Layout, context: Tokens, batch: u64) -> Option<u64> {
-    context.get().div_ceil(layout.page_tokens).checked_mul(layout.page_bytes)?.checked_mul(batch)
+/// What a prediction is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    /// Bytes of state by sizing.
+    pub(crate) state: Bytes,
+    /// Bytes of stores that earlier layers keep.
+    pub(crate) borrowed: Bytes,
+    /// Reads, writes and operations by sizing.
+    pub(crate) cost: StepCost,
+    /// The time of the step.
+    pub(crate) time: PredictedTime,
 }
 
-/// The largest context of which one layer fits in `bytes`; `None` where not even a page does.
-pub(crate) fn largest_context(layout: &Layout, batch: u64, bytes: u64) -> Option<Tokens> {
-    let pages = bytes / layout.page_bytes.checked_mul(batch)?;
-    (pages > 0).then(|| Tokens::new(pages.saturating_mul(layout.page_tokens)))
-}
-
-/// The work of one step over `layers` layers.
-pub(crate) fn work(request: &CaseRequest, layout: &Layout, layers: u64) -> Result<Work, BenchError> {
-    let read_bytes = request.sizing.read_bytes(layers, request.context, request.batch)?;
-    let flops = layout
-        .flops_a_token
-        .checked_mul(request.context.get())
-        .and_then(|flops| flops.checked_mul(request.batch)?.checked_mul(layers))
-        .ok_or_else(|| kvscope_sizing::Error::overflow("FLOPs of a step"))?;
-    Ok(Work { read_bytes, flops, launches: layers })
+/// What one step over `layers` layers needs, and how long it is predicted to take.
+pub(crate) fn demand(
+    request: &CaseRequest,
+    layout: &Layout,
+    layers: u64,
+    calibration: &Calibration,
+) -> Result<Demand, BenchError> {
+    let cost = request.sizing.cost(layers, request.context, request.batch)?;
+    let launches = layout.launches.saturating_mul(layers);
+    let read_bytes = cost.read_bytes.plus(cost.rewritten_bytes)?;
+    let time = calibration.predict(Work { read_bytes, flops: cost.flops(), launches })?;
+    let state = request.sizing.state_bytes(layers, request.context, request.batch)?;
+    let borrowed = request.sizing.borrowed_bytes(layers, request.context, request.batch)?;
+    Ok(Demand { state, borrowed, cost, time })
 }
 
 /// Puts in everything that is known before the measurement.
@@ -80,19 +90,16 @@ pub(crate) fn predict(
     layers: u64,
     calibrated: &Calibrated,
 ) -> Result<(), BenchError> {
-    let calibration = &calibrated.calibration;
-    let work = work(request, layout, layers)?;
-    let time = calibration.predict(work)?;
-    let bytes = request.sizing.state_bytes(layers, request.context, request.batch)?;
-    let rest = request.context.get() % layout.page_tokens;
-    let missing = if rest == 0 { 0 } else { layout.page_tokens - rest };
-    let padding = layout.page_bytes / layout.page_tokens * missing * request.batch * layers;
+    let Demand { state, borrowed, cost, time } = demand(request, layout, layers, &calibrated.calibration)?;
+    let padding = Bytes::new(layout.padding_bytes).times(layers)?;
     case.layers_measured = layers;
-    case.read_bytes = Some(work.read_bytes);
-    case.flops = Some(work.flops);
+    case.read_bytes = Some(cost.read_bytes);
+    case.written_bytes = Some(cost.rewritten_bytes);
+    case.flops = Some(cost.flops());
     case.predicted = Predicted {
-        bytes: Some(bytes),
-        page_padding_bytes: Some(Bytes::new(padding)),
+        bytes: Some(state),
+        page_padding_bytes: Some(padding),
+        borrowed_bytes: Some(borrowed),
         seconds: Some(time.seconds),
         grade: time.grade,
         bound: Some(time.bound),
@@ -109,7 +116,13 @@ pub(crate) fn predict(
             layout.instructions, calibrated.instructions
         ));
     }
-    warn_of_caches(case, bytes, calibrated);
+    if borrowed != Bytes::ZERO {
+        case.warnings.push(format!(
+            "{} more are held for stores that earlier layers keep, which these layers read",
+            in_words(borrowed.get())
+        ));
+    }
+    warn_of_caches(case, state.plus(borrowed)?, calibrated);
     Ok(())
 }
 
@@ -159,23 +172,18 @@ pub(crate) fn check(case: &mut Case, check: Check, asked: Bytes) {
     case.correct = Some(check.is_correct());
     case.largest_relative_error =
         check.largest_relative_error.is_finite().then_some(check.largest_relative_error);
-    if check.tokens < case.context.get() || case.batch > 1 {
-        let request = if case.batch > 1 {
-            format!("the first of {} requests", case.batch)
-        } else {
-            "the request".to_owned()
-        };
-        case.warnings.push(format!(
-            "checked against the f64 reference over the first {} tokens of {request}, all heads of the last layer",
-            Tokens::new(check.tokens)
-        ));
+    if let Some(part) = check.part {
+        case.warnings.push(format!("checked against the f64 reference over {part}"));
     }
     let (Some(bytes), Some(padding)) = (case.predicted.bytes, case.predicted.page_padding_bytes) else {
         return;
     };
-    if bytes.get() + padding.get() != asked.get() {
+    let borrowed = case.predicted.borrowed_bytes.unwrap_or_default();
+    if bytes.get() + borrowed.get() + padding.get() != asked.get() {
+        let what =
+            if borrowed == Bytes::ZERO { String::new() } else { format!(", {borrowed} of borrowed stores") };
         case.warnings.push(format!(
-            "sizing predicts {bytes} and {padding} of padding, the kernel's layout needs {asked}"
+            "sizing predicts {bytes}{what} and {padding} of padding, the kernel's layout needs {asked}"
         ));
     }
 }
@@ -201,7 +209,8 @@ pub(crate) fn measure(
         seconds,
         samples_seconds: samples.to_vec(),
     });
-    let memory = case.read_bytes.map(|read| read.get() as f64 / calibration.ceilings.read_bytes_per_second);
+    let touched = case.read_bytes.map(|read| read.get() + case.written_bytes.unwrap_or_default().get());
+    let memory = touched.map(|bytes| bytes as f64 / calibration.ceilings.read_bytes_per_second);
     let compute = case.flops.map(|flops| flops as f64 / calibration.ceilings.flops_per_second);
     case.bandwidth_share = memory.map(|memory| memory / seconds.median);
     case.bound_share = memory.zip(compute).map(|(memory, compute)| memory.max(compute) / seconds.median);

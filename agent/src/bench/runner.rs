@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kvscope_protocol::run::{Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, verdicts};
+use kvscope_sizing::Tokens;
 use kvscope_sizing::prediction::Calibration;
 
 use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase};
 use super::layers::{Limits, Need, Wave, waves};
 use super::machine::ProcessorTime;
-use super::plan::{CaseRequest, Plan, Progress, Stage};
+use super::plan::{CaseRequest, Divided, Plan, Progress, Stage};
 use super::record::{self, WANTED_SAMPLES};
 use super::store::{RunWriter, Store};
 use super::{BenchError, Interrupt, in_words, machine};
@@ -85,8 +86,8 @@ fn begin(
 ) -> Run {
     let mut forms: Vec<String> = Vec::new();
     for request in requests {
-        if !forms.iter().any(|form| form == request.shape.name()) {
-            forms.push(request.shape.name().to_owned());
+        if !forms.contains(&request.form) {
+            forms.push(request.form.clone());
         }
     }
     let stamp = humantime::format_rfc3339_seconds(started).to_string();
@@ -118,11 +119,15 @@ fn header(run: &Run) -> Header {
     }
 }
 
-/// A case that can be run, with its layers.
-#[derive(Clone, Copy, Debug)]
+/// A case that can be run.
+#[derive(Clone, Debug)]
 struct Job {
     index: usize,
+    /// As it was asked for, or with fewer heads.
+    request: CaseRequest,
     layout: Layout,
+    /// What it was scaled down to, in words.
+    scaled: Option<String>,
 }
 
 /// A case in memory, with its samples.
@@ -194,15 +199,15 @@ impl Session<'_, '_> {
         let memory = self.plan.state_limit.min(self.backend.free_state_bytes()).get();
 
         let (mut jobs, mut needs) = (Vec::new(), Vec::new());
-        for (index, request) in self.requests.iter().enumerate() {
-            match self.need(request, memory) {
-                Ok((layout, need)) => {
-                    jobs.push(Job { index, layout });
+        for (index, case) in cases.iter_mut().enumerate() {
+            match self.job(index, memory) {
+                Ok((job, need)) => {
+                    jobs.push(job);
                     needs.push(need);
                 }
                 Err(why) => {
-                    cases[index].status = format!("skipped: {why}");
-                    self.writer.append(&Line::Case(Box::new(cases[index].clone())))?;
+                    case.status = format!("skipped: {why}");
+                    self.writer.append(&Line::Case(Box::new(case.clone())))?;
                 }
             }
         }
@@ -216,33 +221,78 @@ impl Session<'_, '_> {
         for (place, layers) in groups.iter().flat_map(|wave| &wave.cases) {
             let job = &jobs[*place];
             let case = &mut cases[job.index];
-            record::predict(case, &self.requests[job.index], &job.layout, *layers, self.calibrated)?;
+            record::predict(case, &job.request, &job.layout, *layers, self.calibrated)?;
+            if let Some(what) = &job.scaled {
+                case.warnings.push(format!(
+                    "{what} were held and read, as many as memory allows; all figures are for those"
+                ));
+            }
             self.writer.append(&Line::Prediction(Box::new(case.clone())))?;
         }
         Ok((jobs, groups))
     }
 
-    /// What one layer of a case needs, or why it cannot be run.
-    fn need(&self, request: &CaseRequest, memory: u64) -> Result<(Layout, Need), String> {
-        let layout = self.backend.layout(&request.shape).map_err(|error| error.to_string())?;
+    /// What one layer of a case needs, with fewer heads where memory asks, or why it cannot be run.
+    fn job(&self, index: usize, memory: u64) -> Result<(Job, Need), String> {
+        let request = &self.requests[index];
         if request.layers == 0 || request.batch == 0 || request.context.get() == 0 {
             return Err("layers, context and batch must be at least 1".to_owned());
         }
-        let fits =
-            record::layer_bytes(&layout, request.context, request.batch).filter(|bytes| *bytes <= memory);
-        let Some(layer_bytes) = fits else {
-            let largest = match record::largest_context(&layout, request.batch, memory) {
-                Some(context) => format!("the largest context that fits is {context} tokens"),
-                None => "no context fits".to_owned(),
-            };
-            return Err(format!(
-                "one layer is larger than the {} that state may take; {largest}",
-                in_words(memory)
-            ));
+        let whole = self.layout(request)?;
+        let (request, layout, scaled) = if whole.layer_bytes <= memory {
+            (request.clone(), whole, None)
+        } else {
+            self.fewer_heads(request, memory).ok_or_else(|| self.too_large(request, memory))?
         };
-        let work = record::work(request, &layout, 1).map_err(|error| error.to_string())?;
-        let time = self.calibrated.calibration.predict(work).map_err(|error| error.to_string())?;
-        Ok((layout, Need { layer_bytes, layers: request.layers, layer_seconds: time.seconds }))
+        let demand = record::demand(&request, &layout, 1, &self.calibrated.calibration)
+            .map_err(|error| error.to_string())?;
+        let need = Need {
+            layer_bytes: layout.layer_bytes,
+            layers: request.layers,
+            layer_seconds: demand.time.seconds,
+        };
+        Ok((Job { index, request, layout, scaled }, need))
+    }
+
+    fn layout(&self, request: &CaseRequest) -> Result<Layout, String> {
+        self.backend
+            .layout(&request.shape, request.context.get(), request.batch)
+            .map_err(|error| error.to_string())
+    }
+
+    /// The request with a half, a quarter and so on of its heads: the first of which one layer fits.
+    fn fewer_heads(
+        &self,
+        request: &CaseRequest,
+        memory: u64,
+    ) -> Option<(CaseRequest, Layout, Option<String>)> {
+        (1..10).map(|power| 1 << power).find_map(|by| {
+            let Divided { shape, sizing, what } = request.sizing.divided(by)?;
+            let smaller = CaseRequest { shape, sizing, ..request.clone() };
+            let layout = self.layout(&smaller).ok().filter(|layout| layout.layer_bytes <= memory)?;
+            Some((smaller, layout, Some(what)))
+        })
+    }
+
+    fn too_large(&self, request: &CaseRequest, memory: u64) -> String {
+        let fits = |context: u64| {
+            let request = CaseRequest { context: Tokens::new(context), ..request.clone() };
+            self.layout(&request).is_ok_and(|layout| layout.layer_bytes <= memory)
+        };
+        let (mut largest, mut too_large) = (0, request.context.get());
+        while too_large - largest > 1 {
+            let middle = largest + (too_large - largest) / 2;
+            if fits(middle) {
+                largest = middle;
+            } else {
+                too_large = middle;
+            }
+        }
+        let advice = match largest {
+            0 => "no context fits".to_owned(),
+            _ => format!("the largest context that fits is {} tokens", Tokens::new(largest)),
+        };
+        format!("one layer is larger than the {} that state may take; {advice}", in_words(memory))
     }
 
     fn measure_all(&mut self, jobs: &[Job], groups: &[Wave], cases: &mut [Case]) -> Result<(), BenchError> {
@@ -272,8 +322,8 @@ impl Session<'_, '_> {
     ) -> Result<Vec<Active>, BenchError> {
         let mut active = Vec::new();
         for (place, layers) in &wave.cases {
-            let index = jobs[*place].index;
-            let (request, case) = (&self.requests[index], &mut cases[index]);
+            let Job { index, request, .. } = &jobs[*place];
+            let (index, case) = (*index, &mut cases[*index]);
             (self.progress)(self.clock.progress(Stage::Preparing, Some(index)));
             if self.interrupt.is_set() || Instant::now() >= deadline {
                 record::end(case, 0, self.interrupt.is_set());

@@ -7,11 +7,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kvscope_protocol::run::{Cache, Ended, Line, Machine, Run};
+use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings};
-use kvscope_sizing::{Bytes, Tokens};
+use kvscope_sizing::{Bytes, KvFormat, Tokens};
 
 use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Resident};
-use super::plan::{CaseRequest, CaseSizing, FormShape, GqaShape, Plan, Progress};
+use super::plan::{CaseRequest, CaseSizing, Divided, Plan, Progress};
+use super::shape::{FormShape, GqaShape, TokenRange};
 use super::store::Store;
 use super::{BenchError, Interrupt, runner};
 
@@ -68,11 +70,14 @@ impl Backend for Fake {
         Bytes::new(1 << 20)
     }
 
-    fn layout(&self, _shape: &FormShape) -> Result<Layout, BenchError> {
+    fn layout(&self, shape: &FormShape, context: u64, batch: u64) -> Result<Layout, BenchError> {
+        let FormShape::Gqa(gqa) = shape else { panic!("only one form is asked for") };
+        let pages = context.div_ceil(16);
         Ok(Layout {
-            page_tokens: 16,
-            page_bytes: 1024,
-            flops_a_token: 1,
+            layer_bytes: pages * 1024 * batch * gqa.kv_heads / 4,
+            padding_bytes: (pages * 16 - context) * 64 * batch * gqa.kv_heads / 4,
+            padding_reason: "whole pages",
+            launches: 1,
             instructions: self.kernel_instructions,
         })
     }
@@ -81,7 +86,7 @@ impl Backend for Fake {
         if self.refuses_memory {
             return Err(BenchError::Memory { bytes: 1, why: "no".to_owned() });
         }
-        let bytes = order.context.div_ceil(16) * 1024 * order.batch * order.layers;
+        let bytes = self.layout(&order.shape, order.context, order.batch)?.layer_bytes * order.layers;
         self.prepared.set(self.prepared.get() + bytes);
         Ok(Box::new(FakeCase { bytes, error: self.largest_relative_error, steps: Rc::clone(&self.steps) }))
     }
@@ -111,7 +116,7 @@ impl PreparedCase for FakeCase {
     }
 
     fn check(&mut self) -> Check {
-        Check { largest_relative_error: self.error, tokens: 16 }
+        Check { largest_relative_error: self.error, part: Some("the first of 2 requests".to_owned()) }
     }
 
     /// 1 GB/s, as predicted, give or take 1 %.
@@ -122,26 +127,53 @@ impl PreparedCase for FakeCase {
     }
 }
 
-struct Flat;
+/// 64 bytes a token for 4 heads.
+#[derive(Debug)]
+struct Flat {
+    heads: u64,
+}
 
 impl CaseSizing for Flat {
     fn state_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes> {
-        Ok(Bytes::new(64 * layers * context.get() * batch))
+        Ok(Bytes::new(16 * self.heads * layers * context.get() * batch))
     }
 
-    fn read_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes> {
-        self.state_bytes(layers, context, batch)
+    fn borrowed_bytes(&self, _layers: u64, _context: Tokens, _batch: u64) -> kvscope_sizing::Result<Bytes> {
+        Ok(Bytes::ZERO)
     }
+
+    fn cost(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<StepCost> {
+        Ok(StepCost { read_bytes: self.state_bytes(layers, context, batch)?, ..StepCost::default() })
+    }
+
+    fn divided(&self, by: u64) -> Option<Divided> {
+        let heads = self.heads / by;
+        let what = format!("{heads} of {} heads", self.heads);
+        (heads > 0).then(|| Divided { shape: shape(heads), sizing: Arc::new(Self { heads }), what })
+    }
+}
+
+fn shape(kv_heads: u64) -> FormShape {
+    FormShape::Gqa(GqaShape {
+        query_heads: 4,
+        kv_heads,
+        k_width: 16,
+        v_width: 16,
+        range: TokenRange::All,
+        k_format: KvFormat::Bf16,
+        v_format: KvFormat::Bf16,
+    })
 }
 
 fn request(context: u64) -> CaseRequest {
     CaseRequest {
-        shape: FormShape::Gqa(GqaShape { query_heads: 1, kv_heads: 1, k_width: 16, v_width: 16 }),
+        form: "gqa".to_owned(),
+        shape: shape(4),
         layers: 4,
         model: "a-model".to_owned(),
         context: Tokens::new(context),
         batch: 2,
-        sizing: Arc::new(Flat),
+        sizing: Arc::new(Flat { heads: 4 }),
     }
 }
 
@@ -204,12 +236,26 @@ fn what_does_not_fit_is_refused_before_anything_is_asked_for() {
     let mut backend = Fake::new();
     let run = go(&mut backend, &[request(1 << 20)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
     assert_eq!(backend.prepared.get(), 0);
-    // 1 MiB / (2 requests × 1 KiB a page) = 512 pages of 16 tokens.
+    // 1 MiB / (2 requests × 1 KiB a page) = 512 pages of 16 tokens; a quarter of the heads is not enough either.
     assert_eq!(
         run.cases[0].status,
         "skipped: one layer is larger than the 1.05 MB that state may take; the largest context that fits is 8,192 tokens"
     );
     assert_eq!((run.cases[0].measured.as_ref(), run.cases[0].predicted.seconds), (None, None));
+}
+
+#[test]
+fn where_a_layer_does_not_fit_fewer_heads_are_held_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut backend = Fake::new();
+    // 10,240 tokens × 2 × 64 bytes are 1.25 MiB; half of it fits in 1 MiB.
+    let run = go(&mut backend, &[request(10_240)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    let case = &run.cases[0];
+    assert_eq!(case.predicted.bytes, Some(Bytes::new(10_240 * 2 * 32)));
+    assert_eq!(case.measured.as_ref().unwrap().asked_bytes, Bytes::new(10_240 * 2 * 32));
+    let told = case.warnings.iter().any(|warning| warning.starts_with("2 of 4 heads were held"));
+    assert!(told, "{:?}", case.warnings);
 }
 
 #[test]

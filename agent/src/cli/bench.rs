@@ -1,15 +1,15 @@
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use kvscope_protocol::run::{Case, Run};
-use kvscope_sizing::{Bytes, Heads, Latent, Mixer, Settings, StateComponent, Tokens, UnitSystem};
+use kvscope_sizing::{Settings, Tokens, UnitSystem};
 
 use super::request::warn;
-use crate::bench::{self, CaseRequest, CaseSizing, FormShape, GqaShape, MlaShape, Plan, Progress, Store};
+use crate::bench::{self, BenchError, CaseRequest, Form, Plan, Progress, Store, Subject};
 use crate::failure::Failure;
 use crate::home;
 use crate::input::{label, read_text};
@@ -68,21 +68,24 @@ struct RunArguments {
     /// Where to measure
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
-    /// Attention forms
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Form::Gqa, Form::Mla])]
-    forms: Vec<Form>,
+    /// Forms, each with the format of its state where another than the usual is wanted: gqa,mla,gqa@fp8,mamba2@bf16
+    #[arg(long, value_delimiter = ',', value_name = "FORM[@FORMAT]", default_value = "gqa,mla")]
+    forms: Vec<FormChoice>,
     /// Contexts; each a multiple of 64 tokens is exact to the byte
     #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
     lengths: Vec<String>,
     /// Requests in a decode step
     #[arg(long, default_value_t = 1)]
     batch: u64,
-    /// The model whose GQA layers are measured: catalogue id, config.json or GGUF file, folder, or - for standard input
-    #[arg(long, default_value = "minimax-m2.7", value_name = "MODEL")]
-    gqa_model: String,
-    /// The model whose MLA layers are measured
-    #[arg(long, default_value = "kimi-k2.6", value_name = "MODEL")]
-    mla_model: String,
+    /// The model whose layers of a form are measured: catalogue id, config.json or GGUF file, folder, or - for standard input
+    #[arg(long = "model", value_name = "FORM=MODEL")]
+    models: Vec<String>,
+    /// The same as --model gqa=MODEL
+    #[arg(long, value_name = "MODEL")]
+    gqa_model: Option<String>,
+    /// The same as --model mla=MODEL
+    #[arg(long, value_name = "MODEL")]
+    mla_model: Option<String>,
     /// The time that the whole run may take, calibration and warm-up included: 30s, 2m
     #[arg(long, default_value = "60s")]
     budget: String,
@@ -99,12 +102,42 @@ enum Backend {
     Cuda,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Form {
-    /// Full attention with shared K/V heads
-    Gqa,
-    /// Multi-head latent attention, absorbed
-    Mla,
+/// A form and the format of its state: `gqa@fp8`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct FormChoice {
+    form: Form,
+    format: Option<String>,
+}
+
+impl FromStr for FormChoice {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<Self, BenchError> {
+        let (form, format) = match text.split_once('@') {
+            Some((form, format)) => (form, Some(format.to_owned())),
+            None => (text, None),
+        };
+        Ok(Self { form: form.parse()?, format })
+    }
+}
+
+impl FormChoice {
+    /// The name in run files and tables.
+    fn label(&self) -> String {
+        match &self.format {
+            Some(format) => format!("{}@{format}", self.form.name()),
+            None => self.form.name().to_owned(),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let Some(format) = &self.format else { return Ok(Settings::default()) };
+        Ok(if self.form.is_recurrent() {
+            Settings { state_dtype: Some(format.parse()?), ..Settings::default() }
+        } else {
+            Settings { kv_dtype: Some(format.parse()?), ..Settings::default() }
+        })
+    }
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -161,26 +194,20 @@ fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
             distinct(read)
         }
     };
-    let forms = distinct(arguments.forms.iter().copied());
-    if forms.len() > 1 && arguments.gqa_model == "-" && arguments.mla_model == "-" {
-        return Err(Failure::input(
-            "gqa-model: standard input holds one model; name the other by a file or id",
-        ));
-    }
+    let choices = distinct(arguments.forms.iter().cloned());
+    let models = chosen_models(arguments, &choices)?;
     let mut cases = Vec::new();
-    for form in forms {
-        let id = match form {
-            Form::Gqa => &arguments.gqa_model,
-            Form::Mla => &arguments.mla_model,
-        };
-        let model = Model::load(id)?;
+    for (choice, id) in choices.iter().zip(models) {
+        let model = Model::load(&id)?;
         warn(model.architecture.warnings().iter().map(|warning| (model.label.as_str(), warning)));
-        let subject = Subject::find(form, &model)?;
+        let subject = Subject::find(&model.architecture, choice.form, &choice.settings()?)
+            .map_err(|error| Failure::input(format!("{}: {error}", model.label)))?;
         for context in &contexts {
             cases.push(CaseRequest {
+                form: choice.label(),
                 shape: subject.shape,
                 layers: subject.layers,
-                model: subject.model.clone(),
+                model: model.label.clone(),
                 context: *context,
                 batch: arguments.batch,
                 sizing: subject.sizing.clone(),
@@ -188,6 +215,49 @@ fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
         }
     }
     Ok(cases)
+}
+
+/// The model of each form: the one that is named for it, else the usual one.
+fn chosen_models(arguments: &RunArguments, choices: &[FormChoice]) -> Result<Vec<String>, Failure> {
+    let mut named: Vec<(Form, String)> = Vec::new();
+    for text in &arguments.models {
+        let (form, model) = text.split_once('=').ok_or_else(|| {
+            Failure::input(format!("model: {text:?} is not FORM=MODEL, such as gqa=minimax-m2.7"))
+        })?;
+        named.push((
+            form.parse().map_err(|error| Failure::input(format!("model: {error}")))?,
+            model.to_owned(),
+        ));
+    }
+    named.extend(arguments.gqa_model.clone().map(|model| (Form::Gqa, model)));
+    named.extend(arguments.mla_model.clone().map(|model| (Form::Mla, model)));
+    for (index, (form, _)) in named.iter().enumerate() {
+        if named[..index].iter().any(|(earlier, _)| earlier == form) {
+            return Err(Failure::input(format!("model: {} is given two models; give one", form.name())));
+        }
+        if !choices.iter().any(|choice| choice.form == *form) {
+            let name = form.name();
+            return Err(Failure::input(format!(
+                "model: {name} has a model and is not in --forms; add it there"
+            )));
+        }
+    }
+    let models: Vec<String> = choices
+        .iter()
+        .map(|choice| {
+            let own = named.iter().find(|(form, _)| *form == choice.form).map(|(_, model)| model.clone());
+            own.or_else(|| choice.form.usual_model().map(str::to_owned)).ok_or_else(|| {
+                let name = choice.form.name();
+                Failure::input(format!(
+                    "forms: no catalogue version has {name}; name a model by --model {name}=MODEL"
+                ))
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    if models.iter().filter(|model| *model == "-").count() > 1 {
+        return Err(Failure::input("model: standard input holds one model; name the others by a file or id"));
+    }
+    Ok(models)
 }
 
 /// The same values in the same order, each once.
@@ -199,79 +269,6 @@ fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
         }
     }
     kept
-}
-
-/// The layers of one form of a model.
-struct Subject {
-    model: String,
-    shape: FormShape,
-    layers: u64,
-    sizing: Arc<LayerSizing>,
-}
-
-/// Sizing of one layer, multiplied by the layers that are held.
-#[derive(Debug)]
-struct LayerSizing {
-    components: Vec<StateComponent>,
-}
-
-impl Subject {
-    fn find(form: Form, model: &Model) -> Result<Self, Failure> {
-        let Model { label, architecture, .. } = model;
-        // The kernels hold bf16 state, whatever dtype the checkpoint has.
-        let settings = Settings { kv_dtype: Some(kvscope_sizing::KvFormat::Bf16), ..Settings::default() };
-        let formats = architecture.formats(&settings);
-        for class in architecture.classes() {
-            let [mixer] = class.mixers.as_slice() else { continue };
-            let Some(shape) = shape(form, mixer)? else { continue };
-            return Ok(Self {
-                model: label.clone(),
-                shape,
-                layers: class.layers.len() as u64,
-                sizing: Arc::new(LayerSizing { components: mixer.components(&formats)? }),
-            });
-        }
-        let name = form.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
-        Err(Failure::input(format!("{label}: no layer has the form {name}; choose another model")))
-    }
-}
-
-fn shape(form: Form, mixer: &Mixer) -> Result<Option<FormShape>, Failure> {
-    let missing =
-        || Failure::input("num_attention_heads: the config does not say it, and a measurement needs it");
-    Ok(match (form, mixer) {
-        (Form::Gqa, Mixer::Full(Heads { query_heads, kv_heads, k_width, v_width })) => {
-            Some(FormShape::Gqa(GqaShape {
-                query_heads: query_heads.as_ref().ok_or_else(missing)?.get(),
-                kv_heads: kv_heads.get(),
-                k_width: k_width.get(),
-                v_width: v_width.get(),
-            }))
-        }
-        (Form::Mla, Mixer::Mla(Latent { rank, rope, query_heads, .. })) => Some(FormShape::Mla(MlaShape {
-            query_heads: query_heads.as_ref().ok_or_else(missing)?.get(),
-            latent: rank.get(),
-            rope: rope.get(),
-        })),
-        _ => None,
-    })
-}
-
-impl CaseSizing for LayerSizing {
-    fn state_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes> {
-        total(&self.components, |component| component.bytes(context))?.times(layers)?.times(batch)
-    }
-
-    fn read_bytes(&self, layers: u64, context: Tokens, batch: u64) -> kvscope_sizing::Result<Bytes> {
-        total(&self.components, |component| component.read_bytes(context))?.times(layers)?.times(batch)
-    }
-}
-
-fn total(
-    components: &[StateComponent],
-    bytes: impl Fn(&StateComponent) -> kvscope_sizing::Result<Bytes>,
-) -> kvscope_sizing::Result<Bytes> {
-    components.iter().try_fold(Bytes::ZERO, |sum, component| sum.plus(bytes(component)?))
 }
 
 /// `30s`, `2m`, `90` (seconds): between five seconds and a day.
@@ -438,5 +435,16 @@ mod tests {
     #[test]
     fn each_form_and_context_is_measured_once() {
         assert_eq!(distinct([Form::Gqa, Form::Mla, Form::Gqa]), [Form::Gqa, Form::Mla]);
+    }
+
+    #[test]
+    fn a_form_may_have_a_format() {
+        let choice: FormChoice = "gqa@fp8".parse().unwrap();
+        assert_eq!((choice.label().as_str(), choice.form), ("gqa@fp8", Form::Gqa));
+        assert_eq!(choice.settings().unwrap().kv_dtype, Some(kvscope_sizing::KvFormat::Fp8));
+        let choice: FormChoice = "mamba2@bf16".parse().unwrap();
+        assert_eq!(choice.settings().unwrap().state_dtype, Some(kvscope_sizing::StateFormat::Bf16));
+        assert!("gqa@fp7".parse::<FormChoice>().unwrap().settings().is_err());
+        assert!("gpa".parse::<FormChoice>().is_err());
     }
 }

@@ -125,7 +125,7 @@ pub struct Machine {
 pub struct Case {
     /// Its place in the run, from 0.
     pub case: u32,
-    /// The attention form: `gqa`, `mla`.
+    /// The form, with the format of its state where one was asked for: `gqa`, `gqa@fp8`, `mamba2`.
     pub form: String,
     /// The catalogue version that the shape comes from.
     pub model: String,
@@ -145,6 +145,9 @@ pub struct Case {
     pub measured: Option<Measured>,
     /// State bytes that one step must read, from the architecture.
     pub read_bytes: Option<Bytes>,
+    /// State bytes that one step writes back in place; `null` in runs of before they were counted.
+    #[serde(default)]
+    pub written_bytes: Option<Bytes>,
     /// Floating point operations of one step, from the shape.
     pub flops: Option<u64>,
     /// `read_bytes` over the median time, as a share of the measured read ceiling.
@@ -178,8 +181,11 @@ pub enum Cache {
 pub struct Predicted {
     /// Bytes of state by sizing.
     pub bytes: Option<Bytes>,
-    /// Bytes that whole pages add, because the context is not a multiple of the page.
+    /// Bytes that the kernel's layout adds: whole pages, where the context is not a multiple of the page.
     pub page_padding_bytes: Option<Bytes>,
+    /// Bytes of stores that earlier layers keep and these layers read; they are held beside [`Predicted::bytes`].
+    #[serde(default)]
+    pub borrowed_bytes: Option<Bytes>,
     /// The time of one step.
     pub seconds: Option<f64>,
     /// Where the constants come from.
@@ -257,12 +263,14 @@ mod tests {
             predicted: Predicted {
                 bytes: Some(Bytes::new(67_108_864)),
                 page_padding_bytes: Some(Bytes::ZERO),
+                borrowed_bytes: None,
                 seconds: Some(predicted),
                 grade: Grade::Calibrated,
                 bound: Some(Bound::Memory),
             },
             measured,
             read_bytes: Some(Bytes::new(67_108_864)),
+            written_bytes: Some(Bytes::ZERO),
             flops: Some(402_653_184),
             bandwidth_share: None,
             bound_share: None,

@@ -17,6 +17,7 @@
 mod ceilings;
 mod gqa;
 mod mla;
+mod paged;
 mod pool;
 mod reference;
 mod rows;
@@ -30,7 +31,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use half::bf16;
 use kvscope_protocol::run::Machine;
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
@@ -39,10 +39,9 @@ use memmap2::MmapMut;
 use self::ceilings::Limits;
 use self::pool::Pool;
 use self::simd::InstructionSet;
-use self::state::{PagedState, StateShape, random_value};
-use self::step::{Extent, Kernel, Step};
-use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Resident};
-use super::plan::FormShape;
+use self::state::{PagedState, StateShape};
+use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase};
+use super::shape::FormShape;
 use super::{BenchError, Interrupt, machine, memory};
 
 /// The buffer that is read for the read ceiling, and to empty caches, is no larger than this.
@@ -116,22 +115,12 @@ impl Backend for CpuBackend {
         Bytes::new(memory::free_bytes() / 4)
     }
 
-    fn layout(&self, shape: &FormShape) -> Result<Layout, BenchError> {
-        let (kernel, set) = kernel_for(shape)?;
-        let flops = match kernel {
-            Kernel::Gqa(dims) => 2 * dims.query_heads * (dims.k_width + dims.v_width),
-            Kernel::Mla(dims) => 2 * dims.query_heads * (dims.width() + dims.latent),
-        };
-        Ok(Layout {
-            page_tokens: kernel.page_tokens() as u64,
-            page_bytes: kernel.page_values() as u64 * 2,
-            flops_a_token: flops as u64,
-            instructions: set.name(),
-        })
+    fn layout(&self, shape: &FormShape, context: u64, batch: u64) -> Result<Layout, BenchError> {
+        kernel_for(shape)?.layout(context, batch)
     }
 
     fn prepare(&mut self, order: &CaseOrder) -> Result<Box<dyn PreparedCase>, BenchError> {
-        Ok(Box::new(CpuCase::new(order, Arc::clone(&self.pool))?))
+        kernel_for(&order.shape)?.prepare(order, Arc::clone(&self.pool))
     }
 
     fn empty_caches(&mut self) -> Result<(), BenchError> {
@@ -142,187 +131,21 @@ impl Backend for CpuBackend {
     }
 }
 
-/// The kernel for a shape, and the widest instruction set that divides its rows.
-fn kernel_for(shape: &FormShape) -> Result<(Kernel, InstructionSet), BenchError> {
-    let size = |value: u64| usize::try_from(value).ok().filter(|value| (1..=1 << 16).contains(value));
-    let wrong = || BenchError::Shape(format!("{shape:?} has a head count or width outside 1 to 65,536"));
-    let (kernel, widths) = match shape {
-        FormShape::Gqa(gqa) => {
-            let sizes = [gqa.query_heads, gqa.kv_heads, gqa.k_width, gqa.v_width].map(size);
-            let [Some(query_heads), Some(kv_heads), Some(k_width), Some(v_width)] = sizes else {
-                return Err(wrong());
-            };
-            if query_heads % kv_heads != 0 {
-                let what = format!("{query_heads} query heads are no multiple of {kv_heads} key-value heads");
-                return Err(BenchError::Shape(what));
-            }
-            (Kernel::Gqa(gqa::Dimensions { query_heads, kv_heads, k_width, v_width }), vec![k_width, v_width])
-        }
-        FormShape::Mla(mla) => {
-            let [Some(query_heads), Some(latent), Some(rope)] =
-                [mla.query_heads, mla.latent, mla.rope].map(size)
-            else {
-                return Err(wrong());
-            };
-            if rope % 16 != 0 {
-                return Err(BenchError::Shape(format!("a rope width of {rope} is no multiple of 16")));
-            }
-            (Kernel::Mla(mla::Dimensions { query_heads, latent, rope }), vec![latent])
-        }
-    };
-    let set = InstructionSet::for_widths(&widths)
-        .ok_or_else(|| BenchError::Shape(format!("head widths {widths:?} are not multiples of 16")))?;
-    Ok((kernel, set))
+/// The kernel of one shape: how it lays out state, and cases of it.
+trait Kernel {
+    /// The layout of one layer of the whole batch.
+    fn layout(&self, context: u64, batch: u64) -> Result<Layout, BenchError>;
+
+    /// Asks for the memory of a case of this shape, fills it and prepares the step.
+    fn prepare(&self, order: &CaseOrder, pool: Arc<Pool>) -> Result<Box<dyn PreparedCase>, BenchError>;
 }
 
-/// State and step of one case.
-struct CpuCase {
-    pool: Arc<Pool>,
-    state: PagedState,
-    kernel: Kernel,
-    set: InstructionSet,
-    extent: Extent,
-    /// `[request][query_heads × query_width]`, bf16 values.
-    queries: Vec<Vec<f32>>,
-    step: Step,
-    resident: Option<Resident>,
-}
-
-impl CpuCase {
-    fn new(order: &CaseOrder, pool: Arc<Pool>) -> Result<Self, BenchError> {
-        let (kernel, set) = kernel_for(&order.shape)?;
-        Self::with_set(order, kernel, set, pool)
+/// The kernel that fits a shape: one line a family, each in a module of its own.
+fn kernel_for(shape: &FormShape) -> Result<Box<dyn Kernel>, BenchError> {
+    let none = || Err(BenchError::Shape(format!("this form is not measured on a CPU yet ({shape:?})")));
+    match shape {
+        FormShape::Gqa(gqa) => Ok(Box::new(paged::Paged::gqa(gqa)?)),
+        FormShape::Mla(mla) => Ok(Box::new(paged::Paged::mla(mla)?)),
+        FormShape::Recurrent(_) | FormShape::Indexed(_) | FormShape::Dsa(_) | FormShape::Compressed(_) => none(),
     }
-
-    fn with_set(
-        order: &CaseOrder,
-        kernel: Kernel,
-        set: InstructionSet,
-        pool: Arc<Pool>,
-    ) -> Result<Self, BenchError> {
-        let size = |value: u64| {
-            usize::try_from(value)
-                .map_err(|_| BenchError::Shape(format!("{value} is too large for this machine")))
-        };
-        let (layers, context, requests) = (size(order.layers)?, size(order.context)?, size(order.batch)?);
-        if layers == 0 || context == 0 || requests == 0 {
-            return Err(BenchError::Shape("layers, context and batch must be at least 1".to_owned()));
-        }
-        let pages_a_request = context.div_ceil(kernel.page_tokens());
-        let pages = pages_a_request.checked_mul(requests).ok_or_else(|| {
-            BenchError::Shape(format!("{requests} requests of {context} tokens are too many"))
-        })?;
-
-        let before = memory::resident();
-        let shape = StateShape { layers, pages, page_values: kernel.page_values() };
-        let state = PagedState::new(shape, order.seed, &pool)?;
-        let resident = memory::resident().zip(before).map(|(after, before)| Resident {
-            bytes: Bytes::new(after.bytes.get().saturating_sub(before.bytes.get())),
-            huge_page_bytes: after
-                .huge_page_bytes
-                .zip(before.huge_page_bytes)
-                .map(|(after, before)| Bytes::new(after.get().saturating_sub(before.get()))),
-        });
-
-        let extent = Extent { requests, context, pages_a_request };
-        let mut random = fastrand::Rng::with_seed(order.seed ^ 0x5157);
-        let queries: Vec<Vec<f32>> = (0..requests)
-            .map(|_| {
-                let count = kernel.query_heads() * kernel.query_width();
-                (0..count).map(|_| bf16::from_bits(random_value(random.u64(..))).to_f32()).collect()
-            })
-            .collect();
-        let step = Step::new(kernel, set, extent, &queries, pool.workers());
-        Ok(Self { pool, state, kernel, set, extent, queries, step, resident })
-    }
-
-    /// Largest difference from the reference over the largest reference value, for the first request's first `tokens`
-    /// tokens in the last layer, every head.
-    fn compare(&self, tokens: usize) -> f64 {
-        let extent = Extent { requests: 1, context: tokens, ..self.extent };
-        let layer = self.state.layers() - 1;
-        let mut step = Step::new(self.kernel, self.set, extent, &self.queries, self.pool.workers());
-        self.pool.enter(|| step.run_layer(&self.state, layer, &self.pool));
-        let (values, table) = (self.state.layer(layer), self.state.table());
-        compare_with_reference(values, table, self.kernel, &self.queries[0], tokens, step.output())
-    }
-}
-
-impl PreparedCase for CpuCase {
-    fn asked_bytes(&self) -> Bytes {
-        Bytes::new(self.state.bytes())
-    }
-
-    fn resident(&self) -> Option<Resident> {
-        self.resident
-    }
-
-    fn check(&mut self) -> Check {
-        // The reference does about 2e8 of these a second and core; a check is to take a fraction of a second.
-        let a_token = self.kernel.query_heads() * (self.kernel.query_width() + self.kernel.output_width());
-        let affordable = (30_000_000 / a_token).max(1);
-        // One token less than whole pages, so that the last page's mask is checked too.
-        let tokens = self.extent.context.min(affordable / 64 * 64 + 63);
-        let error = self.compare(tokens);
-        Check { largest_relative_error: error, tokens: tokens as u64 }
-    }
-
-    fn step(&mut self) -> Duration {
-        let (state, step, pool) = (&self.state, &mut self.step, &self.pool);
-        self.pool.enter(|| {
-            let started = Instant::now();
-            for layer in 0..state.layers() {
-                step.run_layer(state, layer, pool);
-            }
-            started.elapsed()
-        })
-    }
-}
-
-/// Finds rows through the request's page table by itself and computes every head in f64.
-fn compare_with_reference(
-    values: &[u16],
-    table: &[u32],
-    kernel: Kernel,
-    query: &[f32],
-    tokens: usize,
-    output: &[f32],
-) -> f64 {
-    let row = |offset_in_page: usize, token: usize, page_tokens: usize, stride: usize, width: usize| {
-        let page = table[token / page_tokens] as usize;
-        let first = page * kernel.page_values() + offset_in_page + token % page_tokens * stride;
-        reference::widen(&values[first..first + width])
-    };
-    let key = |head: usize, token: usize| match kernel {
-        Kernel::Gqa(dims) => {
-            let kv_head = head / (dims.query_heads / dims.kv_heads);
-            row(kv_head * 16 * dims.k_width, token, 16, dims.k_width, dims.k_width)
-        }
-        Kernel::Mla(dims) => row(0, token, 64, dims.latent + dims.rope, dims.latent + dims.rope),
-    };
-    let value = |head: usize, token: usize| match kernel {
-        Kernel::Gqa(dims) => {
-            let kv_head = head / (dims.query_heads / dims.kv_heads);
-            let keys = dims.kv_heads * 16 * dims.k_width;
-            row(keys + kv_head * 16 * dims.v_width, token, 16, dims.v_width, dims.v_width)
-        }
-        Kernel::Mla(dims) => row(0, token, 64, dims.latent + dims.rope, dims.latent),
-    };
-    let queries: Vec<Vec<f64>> = query
-        .chunks(kernel.query_width())
-        .map(|head| head.iter().map(|value| f64::from(*value)).collect())
-        .collect();
-    let attention =
-        reference::Attention { queries: &queries, scale: kernel.scale(), tokens, key: &key, value: &value };
-
-    let (mut difference, mut largest) = (0.0_f64, 0.0_f64);
-    for (head, got) in output.chunks(kernel.output_width()).enumerate() {
-        for (right, got) in reference::attend(&attention, head).iter().zip(got) {
-            let off = (right - f64::from(*got)).abs();
-            // `max` would drop NaN.
-            difference = if off.is_nan() { f64::INFINITY } else { difference.max(off) };
-            largest = largest.max(right.abs());
-        }
-    }
-    difference / largest
 }

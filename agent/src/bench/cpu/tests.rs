@@ -1,11 +1,29 @@
 //! Every kernel in every instruction set against the f64 reference, over odd sizes.
 
-use super::*;
-use crate::bench::plan::{GqaShape, MlaShape};
+use std::sync::Arc;
+
+use kvscope_sizing::{Bytes, KvFormat};
+
+use super::paged::{Paged, PagedCase, compare_with_reference};
+use super::pool::Pool;
+use super::simd::InstructionSet;
+use super::step::Kernel;
+use crate::bench::BenchError;
+use crate::bench::backend::{CaseOrder, Check, PreparedCase};
+use crate::bench::shape::{FormShape, GqaShape, MlaShape, TokenRange};
+
+fn paged(shape: &FormShape) -> Result<Paged, BenchError> {
+    match shape {
+        FormShape::Gqa(gqa) => Paged::gqa(gqa),
+        FormShape::Mla(mla) => Paged::mla(mla),
+        other => panic!("{other:?} is not paged"),
+    }
+}
 
 fn largest_error(shape: FormShape, context: u64, batch: u64, set: InstructionSet) -> Option<f64> {
     let pool = Arc::new(Pool::for_all_cores().unwrap());
-    let (kernel, _) = kernel_for(&shape).unwrap();
+    let usual = paged(&shape).unwrap();
+    let kernel = usual.kernel;
     let widths = match kernel {
         Kernel::Gqa(dims) => vec![dims.k_width, dims.v_width],
         Kernel::Mla(dims) => vec![dims.latent],
@@ -14,7 +32,7 @@ fn largest_error(shape: FormShape, context: u64, batch: u64, set: InstructionSet
         return None;
     }
     let order = CaseOrder { shape, layers: 2, context, batch, seed: context ^ batch };
-    let mut case = CpuCase::with_set(&order, kernel, set, pool).unwrap();
+    let mut case = PagedCase::new(&order, Paged { set, ..usual }, pool).unwrap();
     case.step();
     // Every request of the last layer, from the output of the real step.
     let width = kernel.query_heads() * kernel.output_width();
@@ -47,7 +65,12 @@ fn check_all(shapes: &[FormShape], sizes: &[(u64, u64)]) {
 }
 
 fn gqa(query_heads: u64, kv_heads: u64, k_width: u64, v_width: u64) -> FormShape {
-    FormShape::Gqa(GqaShape { query_heads, kv_heads, k_width, v_width })
+    let (range, k_format, v_format) = (TokenRange::All, KvFormat::Bf16, KvFormat::Bf16);
+    FormShape::Gqa(GqaShape { query_heads, kv_heads, k_width, v_width, range, k_format, v_format })
+}
+
+fn mla(query_heads: u64, latent: u64, rope: u64) -> FormShape {
+    FormShape::Mla(MlaShape { query_heads, latent, rope, format: KvFormat::Bf16 })
 }
 
 #[test]
@@ -67,7 +90,7 @@ fn gqa_agrees_with_the_reference() {
 
 #[test]
 fn mla_agrees_with_the_reference() {
-    let mla = |query_heads, latent, rope| FormShape::Mla(MlaShape { query_heads, latent, rope });
+    
     let shapes = [mla(1, 32, 16), mla(16, 64, 32), mla(7, 96, 16), mla(20, 512, 64)];
     check_all(&shapes, &[(1, 1), (7, 3), (16, 1), (33, 2), (64, 1), (65, 1), (150, 3)]);
 }
@@ -76,7 +99,7 @@ fn mla_agrees_with_the_reference() {
 fn a_wrong_result_is_seen() {
     let pool = Arc::new(Pool::for_all_cores().unwrap());
     let order = CaseOrder { shape: gqa(4, 2, 32, 32), layers: 1, context: 50, batch: 1, seed: 9 };
-    let mut case = CpuCase::new(&order, pool).unwrap();
+    let mut case = PagedCase::new(&order, paged(&order.shape).unwrap(), pool).unwrap();
     assert!(case.check().is_correct());
     case.step();
     let mut output = case.step.output().to_vec();
@@ -84,11 +107,11 @@ fn a_wrong_result_is_seen() {
     let table = case.state.table();
     let error =
         compare_with_reference(case.state.layer(0), table, case.kernel, &case.queries[0], 50, &output);
-    assert!(!Check { largest_relative_error: error, tokens: 50 }.is_correct());
+    assert!(!Check { largest_relative_error: error, part: None }.is_correct());
     output[17] = f32::NAN;
     let error =
         compare_with_reference(case.state.layer(0), table, case.kernel, &case.queries[0], 50, &output);
-    assert!(!Check { largest_relative_error: error, tokens: 50 }.is_correct());
+    assert!(!Check { largest_relative_error: error, part: None }.is_correct());
 }
 
 #[test]
@@ -97,9 +120,9 @@ fn shapes_without_a_kernel_say_why() {
         (gqa(5, 2, 32, 32), "5 query heads are no multiple of 2"),
         (gqa(4, 2, 24, 32), "not multiples of 16"),
         (gqa(0, 1, 32, 32), "outside 1 to 65,536"),
-        (FormShape::Mla(MlaShape { query_heads: 4, latent: 32, rope: 8 }), "rope width of 8"),
+        (mla(4, 32, 8), "rope width of 8"),
     ] {
-        let error = kernel_for(&shape).unwrap_err().to_string();
+        let error = paged(&shape).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }
 }
@@ -109,6 +132,6 @@ fn asked_bytes_are_the_shape_s() {
     // 2 layers × 2 requests × 3 pages of 16 tokens × 2 heads × (32 + 32) values × 2 bytes.
     let pool = Arc::new(Pool::for_all_cores().unwrap());
     let order = CaseOrder { shape: gqa(4, 2, 32, 32), layers: 2, context: 33, batch: 2, seed: 1 };
-    let case = CpuCase::new(&order, pool).unwrap();
+    let case = PagedCase::new(&order, paged(&order.shape).unwrap(), pool).unwrap();
     assert_eq!(case.asked_bytes(), Bytes::new(2 * 2 * 3 * 16 * 2 * 64 * 2));
 }

@@ -124,12 +124,7 @@ impl CompressedAttention {
 
     /// Bytes of an earlier layer's store that this layer reads.
     pub(super) fn borrowed_bytes(&self, formats: &Formats, n: Tokens) -> Result<Bytes> {
-        match &self.compression {
-            Some(branch) if !branch.own_store => {
-                self.store(branch, formats)?.growth.entry().times(self.entries_read(n))
-            }
-            _ => Ok(Bytes::ZERO),
-        }
+        self.borrowed_store(formats)?.map_or(Ok(Bytes::ZERO), |store| store.read_bytes(n))
     }
 
     fn entries_read(&self, n: Tokens) -> u64 {

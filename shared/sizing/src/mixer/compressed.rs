@@ -90,14 +90,30 @@ impl CompressedAttention {
         Ok(kept)
     }
 
-    /// The entries of the compressed branch, whoever keeps them.
-    pub(crate) fn store(&self, branch: &Compression, formats: &Formats) -> Result<StateComponent> {
-        let native = match self.generation {
+    /// The storage of entries of the compressed branch, whoever keeps them.
+    pub fn store_format(&self, formats: &Formats) -> KvFormat {
+        formats.entry(self.native_store(), "").format
+    }
+
+    fn native_store(&self) -> KvFormat {
+        match self.generation {
             Generation::V4 => KvFormat::Fp8DsMla,
             Generation::V41 => KvFormat::Nvfp4,
-        };
+        }
+    }
+
+    /// The store of an earlier layer that this layer reads and does not keep.
+    pub fn borrowed_store(&self, formats: &Formats) -> Result<Option<StateComponent>> {
+        let branch = self.compression.as_ref().filter(|branch| !branch.own_store);
+        branch.map(|branch| self.store(branch, formats)).transpose()
+    }
+
+    /// The entries of the compressed branch, whoever keeps them.
+    pub(crate) fn store(&self, branch: &Compression, formats: &Formats) -> Result<StateComponent> {
+        let native = self.native_store();
         let (entry, mut derivation, format) = self.record(native, formats)?;
         derivation.inputs.push(Input::of("ratio", &branch.ratio));
+        derivation.inputs.extend(branch.top_k.as_ref().map(|limit| Input::of("top_k", limit)));
         let growth = match branch.ratio.get() {
             1 => Growth::Linear { entry },
             ratio => Growth::Compressed { entry, ratio: Tokens::new(ratio) },

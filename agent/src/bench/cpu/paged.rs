@@ -1,0 +1,252 @@
+//! Attention over paged state: every token of a request read by its heads, in one pass over its pages.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use half::bf16;
+use kvscope_sizing::{Bytes, KvFormat, Tokens};
+
+use super::pool::Pool;
+use super::simd::InstructionSet;
+use super::state::{PagedState, StateShape, random_value};
+use super::step::{Extent, Kernel, Step};
+use super::{gqa, mla, reference};
+use crate::bench::backend::{CaseOrder, Check, Layout, PreparedCase, Resident};
+use crate::bench::shape::{GqaShape, MlaShape, TokenRange};
+use crate::bench::{BenchError, memory};
+
+/// A kernel with its layer's dimensions, and the widest instruction set that divides its rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paged {
+    pub(super) kernel: Kernel,
+    pub(super) set: InstructionSet,
+    /// The order of a window's tokens in its ring does not change what is read; it is held as so many tokens.
+    pub(super) range: TokenRange,
+}
+
+impl Paged {
+    pub(super) fn gqa(shape: &GqaShape) -> Result<Self, BenchError> {
+        let sizes = [shape.query_heads, shape.kv_heads, shape.k_width, shape.v_width].map(size);
+        let [Some(query_heads), Some(kv_heads), Some(k_width), Some(v_width)] = sizes else {
+            return Err(too_wide(shape));
+        };
+        if query_heads % kv_heads != 0 {
+            let what = format!("{query_heads} query heads are no multiple of {kv_heads} key-value heads");
+            return Err(BenchError::Shape(what));
+        }
+        if (shape.k_format, shape.v_format) != (KvFormat::Bf16, KvFormat::Bf16) {
+            let what =
+                format!("K in {} and V in {}: only bf16 is measured yet", shape.k_format, shape.v_format);
+            return Err(BenchError::Shape(what));
+        }
+        let dims = gqa::Dimensions { query_heads, kv_heads, k_width, v_width };
+        Self::new(Kernel::Gqa(dims), &[k_width, v_width], shape.range)
+    }
+
+    pub(super) fn mla(shape: &MlaShape) -> Result<Self, BenchError> {
+        let [Some(query_heads), Some(latent), Some(rope)] =
+            [shape.query_heads, shape.latent, shape.rope].map(size)
+        else {
+            return Err(too_wide(shape));
+        };
+        if shape.format != KvFormat::Bf16 {
+            let what = format!("latents in {}: only bf16 is measured yet", shape.format);
+            return Err(BenchError::Shape(what));
+        }
+        if rope % 16 != 0 {
+            return Err(BenchError::Shape(format!("a rope width of {rope} is no multiple of 16")));
+        }
+        Self::new(Kernel::Mla(mla::Dimensions { query_heads, latent, rope }), &[latent], TokenRange::All)
+    }
+
+    fn new(kernel: Kernel, widths: &[usize], range: TokenRange) -> Result<Self, BenchError> {
+        let set = InstructionSet::for_widths(widths)
+            .ok_or_else(|| BenchError::Shape(format!("head widths {widths:?} are not multiples of 16")))?;
+        Ok(Self { kernel, set, range })
+    }
+}
+
+impl super::Kernel for Paged {
+    fn layout(&self, context: u64, batch: u64) -> Result<Layout, BenchError> {
+        let tokens = self.range.tokens(context);
+        let (page_tokens, page_bytes) =
+            (self.kernel.page_tokens() as u64, self.kernel.page_values() as u64 * 2);
+        let pages = tokens.div_ceil(page_tokens);
+        let too_much = || kvscope_sizing::Error::overflow(format!("{batch} requests of {context} tokens"));
+        let layer_bytes =
+            pages.checked_mul(page_bytes).and_then(|bytes| bytes.checked_mul(batch)).ok_or_else(too_much)?;
+        Ok(Layout {
+            layer_bytes,
+            padding_bytes: (pages * page_tokens - tokens) * (page_bytes / page_tokens) * batch,
+            padding_reason: "whole pages",
+            launches: 1,
+            instructions: self.set.name(),
+        })
+    }
+
+    fn prepare(&self, order: &CaseOrder, pool: Arc<Pool>) -> Result<Box<dyn PreparedCase>, BenchError> {
+        Ok(Box::new(PagedCase::new(order, *self, pool)?))
+    }
+}
+
+fn size(value: u64) -> Option<usize> {
+    usize::try_from(value).ok().filter(|value| (1..=1 << 16).contains(value))
+}
+
+fn too_wide(shape: &dyn std::fmt::Debug) -> BenchError {
+    BenchError::Shape(format!("{shape:?} has a head count or width outside 1 to 65,536"))
+}
+
+/// State and step of one case.
+pub(super) struct PagedCase {
+    pool: Arc<Pool>,
+    pub(super) state: PagedState,
+    pub(super) kernel: Kernel,
+    set: InstructionSet,
+    pub(super) extent: Extent,
+    /// `[request][query_heads × query_width]`, bf16 values.
+    pub(super) queries: Vec<Vec<f32>>,
+    pub(super) step: Step,
+    resident: Option<Resident>,
+}
+
+impl PagedCase {
+    pub(super) fn new(order: &CaseOrder, paged: Paged, pool: Arc<Pool>) -> Result<Self, BenchError> {
+        let Paged { kernel, set, range } = paged;
+        let size = |value: u64| {
+            usize::try_from(value)
+                .map_err(|_| BenchError::Shape(format!("{value} is too large for this machine")))
+        };
+        let tokens = range.tokens(order.context);
+        let (layers, context, requests) = (size(order.layers)?, size(tokens)?, size(order.batch)?);
+        if layers == 0 || context == 0 || requests == 0 {
+            return Err(BenchError::Shape("layers, context and batch must be at least 1".to_owned()));
+        }
+        let pages_a_request = context.div_ceil(kernel.page_tokens());
+        let pages = pages_a_request.checked_mul(requests).ok_or_else(|| {
+            BenchError::Shape(format!("{requests} requests of {context} tokens are too many"))
+        })?;
+
+        let before = memory::resident();
+        let shape = StateShape { layers, pages, page_values: kernel.page_values() };
+        let state = PagedState::new(shape, order.seed, &pool)?;
+        let resident = memory::resident().zip(before).map(|(after, before)| Resident {
+            bytes: Bytes::new(after.bytes.get().saturating_sub(before.bytes.get())),
+            huge_page_bytes: after
+                .huge_page_bytes
+                .zip(before.huge_page_bytes)
+                .map(|(after, before)| Bytes::new(after.get().saturating_sub(before.get()))),
+        });
+
+        let extent = Extent { requests, context, pages_a_request };
+        let mut random = fastrand::Rng::with_seed(order.seed ^ 0x5157);
+        let queries: Vec<Vec<f32>> = (0..requests)
+            .map(|_| {
+                let count = kernel.query_heads() * kernel.query_width();
+                (0..count).map(|_| bf16::from_bits(random_value(random.u64(..))).to_f32()).collect()
+            })
+            .collect();
+        let step = Step::new(kernel, set, extent, &queries, pool.workers());
+        Ok(Self { pool, state, kernel, set, extent, queries, step, resident })
+    }
+
+    /// Largest difference from the reference over the largest reference value, for the first request's first `tokens`
+    /// tokens in the last layer, every head.
+    fn compare(&self, tokens: usize) -> f64 {
+        let extent = Extent { requests: 1, context: tokens, ..self.extent };
+        let layer = self.state.layers() - 1;
+        let mut step = Step::new(self.kernel, self.set, extent, &self.queries, self.pool.workers());
+        self.pool.enter(|| step.run_layer(&self.state, layer, &self.pool));
+        let (values, table) = (self.state.layer(layer), self.state.table());
+        compare_with_reference(values, table, self.kernel, &self.queries[0], tokens, step.output())
+    }
+}
+
+impl PreparedCase for PagedCase {
+    fn asked_bytes(&self) -> Bytes {
+        Bytes::new(self.state.bytes())
+    }
+
+    fn resident(&self) -> Option<Resident> {
+        self.resident
+    }
+
+    fn check(&mut self) -> Check {
+        // The reference does about 2e8 of these a second and core; a check is to take a fraction of a second.
+        let a_token = self.kernel.query_heads() * (self.kernel.query_width() + self.kernel.output_width());
+        let affordable = (30_000_000 / a_token).max(1);
+        // One token less than whole pages, so that the last page's mask is checked too.
+        let tokens = self.extent.context.min(affordable / 64 * 64 + 63);
+        let error = self.compare(tokens);
+        Check { largest_relative_error: error, part: part_of_tokens(tokens, self.extent) }
+    }
+
+    fn step(&mut self) -> Duration {
+        let (state, step, pool) = (&self.state, &mut self.step, &self.pool);
+        self.pool.enter(|| {
+            let started = Instant::now();
+            for layer in 0..state.layers() {
+                step.run_layer(state, layer, pool);
+            }
+            started.elapsed()
+        })
+    }
+}
+
+/// What a check over `tokens` tokens of the first request leaves out, in words; none where it leaves out nothing.
+fn part_of_tokens(tokens: usize, extent: Extent) -> Option<String> {
+    let request = match extent.requests {
+        1 if tokens >= extent.context => return None,
+        1 => "the request".to_owned(),
+        more => format!("the first of {more} requests"),
+    };
+    Some(format!("the first {} tokens of {request}, all heads of the last layer", Tokens::new(tokens as u64)))
+}
+
+/// Finds rows through the request's page table by itself and computes every head in f64.
+pub(super) fn compare_with_reference(
+    values: &[u16],
+    table: &[u32],
+    kernel: Kernel,
+    query: &[f32],
+    tokens: usize,
+    output: &[f32],
+) -> f64 {
+    let row = |offset_in_page: usize, token: usize, page_tokens: usize, stride: usize, width: usize| {
+        let page = table[token / page_tokens] as usize;
+        let first = page * kernel.page_values() + offset_in_page + token % page_tokens * stride;
+        reference::widen(&values[first..first + width])
+    };
+    let key = |head: usize, token: usize| match kernel {
+        Kernel::Gqa(dims) => {
+            let kv_head = head / (dims.query_heads / dims.kv_heads);
+            row(kv_head * 16 * dims.k_width, token, 16, dims.k_width, dims.k_width)
+        }
+        Kernel::Mla(dims) => row(0, token, 64, dims.latent + dims.rope, dims.latent + dims.rope),
+    };
+    let value = |head: usize, token: usize| match kernel {
+        Kernel::Gqa(dims) => {
+            let kv_head = head / (dims.query_heads / dims.kv_heads);
+            let keys = dims.kv_heads * 16 * dims.k_width;
+            row(keys + kv_head * 16 * dims.v_width, token, 16, dims.v_width, dims.v_width)
+        }
+        Kernel::Mla(dims) => row(0, token, 64, dims.latent + dims.rope, dims.latent),
+    };
+    let queries: Vec<Vec<f64>> = query
+        .chunks(kernel.query_width())
+        .map(|head| head.iter().map(|value| f64::from(*value)).collect())
+        .collect();
+    let attention =
+        reference::Attention { queries: &queries, scale: kernel.scale(), tokens, key: &key, value: &value };
+
+    let (mut difference, mut largest) = (0.0_f64, 0.0_f64);
+    for (head, got) in output.chunks(kernel.output_width()).enumerate() {
+        for (right, got) in reference::attend(&attention, head).iter().zip(got) {
+            let off = (right - f64::from(*got)).abs();
+            // `max` would drop NaN.
+            difference = if off.is_nan() { f64::INFINITY } else { difference.max(off) };
+            largest = largest.max(right.abs());
+        }
+    }
+    difference / largest
+}
