@@ -178,7 +178,7 @@ fn the_offending_key_is_named() {
         ("llama.block_count", Value::I32(-2), "-2"),
         ("llama.block_count", Value::Text("two".to_owned()), "byte "),
         ("llama.nextn_predict_layers", Value::U32(2), "leave none"),
-        ("llama.attention.head_count_kv", Value::U32s(vec![8]), "1 entries for 2 layers"),
+        ("llama.attention.head_count_kv", Value::U32s(vec![8]), "1 entry for 2 layers"),
         ("llama.attention.head_count_kv", Value::U32(64), "only 32 query heads"),
         ("llama.attention.head_count_kv", Value::F32(8.0), "whole number"),
         ("llama.attention.head_count", Value::U32(0), "no heads"),

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::{Mixer, Settings, StateModel, Tokens, read_config};
+use kvscope_sizing::{Mixer, Settings, StateModel, Tokens, Unknown, read_config, read_config_text};
 use serde_json::{Value, json};
 
 /// Slope beyond every window, in bytes a token, and the text of all warnings.
@@ -200,4 +200,42 @@ fn kv_heads_that_do_not_divide_the_query_heads_say_so() {
     let (bytes, warnings) = slope(&config);
     assert_eq!(bytes, 2 * 7 * 64 * 2);
     assert!(warnings.contains("num_key_value_heads: 7 K/V heads"), "{warnings}");
+}
+
+/// Python's `json`, by which engines read configs, takes the last of several values.
+#[test]
+fn a_key_that_stands_twice_is_told_and_the_last_value_counts() {
+    let text = r#"{"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+        "dtype": "bfloat16", "num_key_value_heads": 2, "head_dim": 64}"#;
+    let architecture = read_config(text).unwrap();
+    let warnings: Vec<String> = architecture.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, ["num_key_value_heads: stands twice, as 8 and 2; the last is taken"]);
+    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+    assert_eq!(state.slope(None).unwrap().whole(), Some(2 * 2 * 2 * 64 * 2));
+    let error = read_config_text(text, Unknown::Refuse).unwrap_err();
+    assert_eq!(error.place(), Some("num_key_value_heads"));
+    let nested = r#"{"text_config": {"num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 64, "head_dim": 32,
+        "dtype": "bfloat16", "num_key_value_heads": 8}}"#;
+    let warnings = read_config(nested).unwrap().warnings().to_vec();
+    assert_eq!(warnings[0].field, "text_config.head_dim");
+}
+
+/// The text model's own fields count; an outer field that says otherwise is named beside them.
+#[test]
+fn an_outer_field_that_contradicts_the_text_models_is_told() {
+    let mut config = json!({"model_type": "both", "head_dim": 128, "hidden_size": 4096, "num_key_value_heads": 8.0,
+        "text_config": {"model_type": "text", "num_hidden_layers": 1, "num_attention_heads": 8,
+                        "num_key_value_heads": 8, "head_dim": 64, "hidden_size": 512, "dtype": "bfloat16"}});
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, 2 * 8 * 64 * 2);
+    assert_eq!(
+        warnings,
+        "text_config.head_dim: 64, but head_dim says 128; the inner one is taken\n\
+         text_config.hidden_size: 512, but hidden_size says 4096; the inner one is taken"
+    );
+    let error = read_config_text(&config.to_string(), Unknown::Refuse).unwrap_err();
+    assert_eq!(error.place(), Some("text_config.head_dim"));
+    config["head_dim"] = json!(64);
+    config["hidden_size"] = Value::Null;
+    assert_eq!(slope(&config).1, "");
 }

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 use super::class_defaults;
 use super::strict::{Unread, is_known};
 use crate::fact::{Fact, Source};
+use crate::state::counted;
+use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// Where the text model's fields are nested in multimodal configs.
@@ -200,6 +202,30 @@ impl<'a> Fields<'a> {
         Ok(Some((path, list)))
     }
 
+    /// Fields that a rule has read and that an outer level states otherwise.
+    pub(super) fn contradictions(&self) -> Vec<Warning> {
+        let read = self.read.borrow();
+        let is_read = |value: &Value| read.iter().any(|known| std::ptr::eq(*known, value));
+        let mut found = Vec::new();
+        for (index, (prefix, map)) in self.levels.iter().enumerate() {
+            for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+                let outer = self.levels[index + 1..].iter().find_map(|(prefix, outer)| {
+                    Some((prefix, outer.get(key).filter(|value| !value.is_null())?))
+                });
+                let Some((outer_prefix, other)) = outer else { continue };
+                if differ(value, other) && is_read(value) {
+                    let message = format!(
+                        "{}, but {outer_prefix}{key} says {}; the inner one is taken",
+                        shown(value),
+                        shown(other)
+                    );
+                    found.push(Warning::new(format!("{prefix}{key}"), message));
+                }
+            }
+        }
+        found
+    }
+
     /// The fields that no rule has found and that are not known to leave the state alone.
     pub(super) fn unread(&self) -> Vec<Unread> {
         let read = self.read.borrow();
@@ -278,10 +304,31 @@ pub(super) fn whole_number(path: &str, value: &Value) -> Result<u64> {
     Ok(number)
 }
 
+/// How many entries a list has, for how many layers.
+pub(crate) fn listed(entries: usize, layers: usize) -> String {
+    format!(
+        "{} for {}",
+        counted(entries as u64, "entry", "entries"),
+        counted(layers as u64, "layer", "layers")
+    )
+}
+
 pub(super) fn wrong_type(path: &str, expected: &str, found: &Value) -> Error {
-    let mut shown = found.to_string();
-    if shown.chars().count() > 40 {
-        shown = format!("{}…", shown.chars().take(40).collect::<String>());
+    Error::field(path, format!("expected {expected}, found {}", shown(found)))
+}
+
+/// A value for a message, cut where it is long.
+pub(super) fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
-    Error::field(path, format!("expected {expected}, found {shown}"))
+}
+
+fn differ(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a.total_cmp(&b).is_ne(),
+        _ => a != b,
+    }
 }

@@ -1,23 +1,28 @@
-//! JSON as Python's `json` module writes it: with `NaN`, `Infinity` and `-Infinity`, which are not JSON.
+//! JSON as Python's `json` module reads and writes it: with `NaN`, `Infinity` and `-Infinity`, which are not JSON, and
+//! the last of several values where a key stands twice.
+
+mod tree;
 
 use serde_json::Value;
 
 use crate::{Error, Result};
+pub(super) use tree::Twice;
 
-/// Parses a config's text. Special numbers read as null, so a field that holds one counts as missing.
-pub(super) fn parse(text: &str) -> Result<Value> {
+/// A config's text as a value, and the keys that stand in it twice with different values. Special numbers read as null,
+/// so a field that holds one counts as missing.
+pub(super) fn parse(text: &str) -> Result<(Value, Vec<Twice>)> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Err(Error::syntax("the file is empty; expected a config.json"));
     }
-    let first = match serde_json::from_str(text) {
-        Ok(value) => return Ok(value),
+    let first = match tree::read(text) {
+        Ok(read) => return Ok(read),
         Err(error) => error,
     };
     if let Some(plain) = without_special_numbers(text)
-        && let Ok(value) = serde_json::from_str(&plain)
+        && let Ok(read) = tree::read(&plain)
     {
-        return Ok(value);
+        return Ok(read);
     }
     let (line, column) = (first.line(), first.column());
     if first.to_string().starts_with("recursion limit") {
@@ -74,7 +79,7 @@ mod tests {
 
     #[test]
     fn special_numbers_outside_strings_read_as_null() {
-        let value =
+        let (value, _) =
             parse(r#"{"a": [0.0, Infinity, -Infinity], "b": NaN, "NaN": "-Infinity \" NaN", "c": -3}"#)
                 .unwrap();
         let right =

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::class_defaults;
-use super::fields::{Fields, wrong_type};
+use super::fields::{Fields, listed, wrong_type};
 use crate::fact::Fact;
+use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -241,8 +242,8 @@ fn compress_ratios(
         return Err(Error::field(
             &path,
             format!(
-                "{} entries for {total} layers ({}), and the surplus is not draft layers",
-                ratios.len(),
+                "{} ({}), and the surplus is not draft layers",
+                listed(ratios.len(), total),
                 count.source()
             ),
         ));
@@ -250,7 +251,10 @@ fn compress_ratios(
     if !drafts.is_empty() {
         warnings.push(Warning::new(
             &path,
-            format!("{} entries beyond the {total} layers are draft layers and left out", drafts.len()),
+            format!(
+                "{total} layers; what is listed beyond them ({}) is draft layers and left out",
+                drafts.len()
+            ),
         ));
     }
     Ok(Some(Kinds { field: path, layers: own.iter().map(|ratio| LayerKind::Compressed(*ratio)).collect() }))
@@ -368,7 +372,7 @@ fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>> {
     }
     if let Some((path, rope)) = fields.numbers("no_rope_layers")?.filter(|(_, list)| !list.is_empty()) {
         if rope.len() < total {
-            return Err(Error::field(path, format!("{} entries for {total} layers", rope.len())));
+            return Err(Error::field(path, listed(rope.len(), total)));
         }
         let layers =
             rope[..total].iter().map(|flag| if *flag == 0 { LayerKind::Full } else { LayerKind::Chunked });
@@ -467,13 +471,21 @@ fn listed_length(
     if (length - total) as u64 != drafts {
         return Err(Error::field(
             path,
-            format!("{length} entries for {total} layers ({}), and {drafts} draft layers", count.source()),
+            format!("{} ({}), and {drafts} draft layers", listed(length, total), count.source()),
         ));
     }
-    warnings.push(Warning::new(path, format!("the last {drafts} entries are draft layers and left out")));
+    warnings.push(Warning::new(path, format!("draft layers at the end ({drafts}) are left out")));
     Ok(total)
 }
 
 fn too_short(path: &str, length: usize, count: &Fact) -> Error {
-    Error::field(path, format!("{length} entries, but {} says {} layers", count.source(), count.get()))
+    Error::field(
+        path,
+        format!(
+            "{}, but {} says {}",
+            counted(length as u64, "entry", "entries"),
+            count.source(),
+            counted(count.get(), "layer", "layers")
+        ),
+    )
 }

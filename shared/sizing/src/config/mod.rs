@@ -21,6 +21,7 @@ use crate::warning::Warning;
 use crate::{Error, Result};
 use fields::Fields;
 
+pub(crate) use fields::listed;
 pub(crate) use shapes::{csa, hca, kda_mixer, product, sum};
 pub use strict::Unknown;
 pub(crate) use strict::{Unread, report_unread};
@@ -41,8 +42,8 @@ pub fn read_config(text: &str) -> Result<Architecture> {
 ///
 /// See [`read_config`]; with [`Unknown::Refuse`] also a field that could change the state and that no rule knows.
 pub fn read_config_text(text: &str, unknown: Unknown) -> Result<Architecture> {
-    let value = json::parse(text)?;
-    read_config_object(&value, unknown)
+    let (value, twice) = json::parse(text)?;
+    read_object(&value, twice, unknown)
 }
 
 /// Reads a config that is already parsed.
@@ -60,11 +61,18 @@ pub fn read_config_value(value: &Value) -> Result<Architecture> {
 ///
 /// See [`read_config_text`].
 pub fn read_config_object(value: &Value, unknown: Unknown) -> Result<Architecture> {
+    read_object(value, Vec::new(), unknown)
+}
+
+fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Result<Architecture> {
     let root = value
         .as_object()
         .ok_or_else(|| Error::syntax("a config is a JSON object, not another kind of value"))?;
     let fields = Fields::new(root)?;
     let mut warnings = Vec::new();
+    for found in twice {
+        strict::report_doubt(given_twice(found), unknown, &mut warnings)?;
+    }
     let dtype = model_dtype(&fields, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let drafts = layers::read_layers(&fields, &mut warnings)?;
@@ -83,8 +91,17 @@ pub fn read_config_object(value: &Value, unknown: Unknown) -> Result<Architectur
         plain_heads: shapes::plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
     };
+    for found in fields.contradictions() {
+        strict::report_doubt(found, unknown, &mut warnings)?;
+    }
     report_unread(fields.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))
+}
+
+/// Python's `json`, by which engines read configs, takes the last of several values.
+fn given_twice(found: json::Twice) -> Warning {
+    let (dropped, taken) = (fields::shown(&found.dropped), fields::shown(&found.taken));
+    Warning::new(found.path, format!("stands twice, as {dropped} and {taken}; the last is taken"))
 }
 
 /// The outermost list, which is the one that engines read.

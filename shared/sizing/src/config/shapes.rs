@@ -3,7 +3,7 @@
 mod compressed;
 mod recurrent;
 
-use super::fields::{Fields, whole_number};
+use super::fields::{Fields, listed, whole_number};
 use super::kinds::LayerKind;
 use crate::architecture::PlainHeads;
 use crate::fact::{Fact, Source};
@@ -336,7 +336,7 @@ fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<
         }
         let Some((path, list)) = fields.numbers(key)? else { continue };
         if list.len() < total {
-            return Err(Error::field(path, format!("{} entries for {total} layers", list.len())));
+            return Err(Error::field(path, listed(list.len(), total)));
         }
         if let Some(zero) = list.iter().position(|heads| *heads == 0) {
             return Err(Error::field(
@@ -354,7 +354,7 @@ fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(Strin
     let Some((path, list)) = fields.list("block_configs")? else { return Ok(None) };
     let query = fields.require(&QUERY_HEADS, "block_configs")?.get();
     if list.len() < total {
-        return Err(Error::field(path, format!("{} entries for {total} layers", list.len())));
+        return Err(Error::field(path, listed(list.len(), total)));
     }
     let heads = list[..total]
         .iter()
@@ -381,7 +381,7 @@ fn entry((path, list): &(String, Vec<u64>), index: usize) -> Fact {
 fn indexer_owners(fields: &Fields<'_>, total: usize) -> Result<Option<Vec<bool>>> {
     let Some((path, list)) = fields.list("indexer_types")? else { return Ok(None) };
     if list.len() < total {
-        return Err(Error::field(path, format!("{} entries for {total} layers", list.len())));
+        return Err(Error::field(path, listed(list.len(), total)));
     }
     let owners = list[..total]
         .iter()

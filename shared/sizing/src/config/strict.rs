@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
-/// What to do about a field that could change the state and that no rule knows.
+/// What to do about a field that could change the state and that no rule knows, that stands twice, or that contradicts
+/// another.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Unknown {
     /// Warn: the figure holds if the field does not matter.
@@ -413,6 +414,19 @@ fn reason(name: &str) -> Option<Reason> {
 fn suggests_state(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     STATE_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// What becomes of a doubt about one field.
+///
+/// # Errors
+///
+/// The doubt itself, where doubts are refused.
+pub(super) fn report_doubt(doubt: Warning, unknown: Unknown, warnings: &mut Vec<Warning>) -> Result<()> {
+    match unknown {
+        Unknown::Warn => warnings.push(doubt),
+        Unknown::Refuse => return Err(Error::field(doubt.field, doubt.message)),
+    }
+    Ok(())
 }
 
 /// Reports fields that no rule has read and that `unread` does not know to be irrelevant.

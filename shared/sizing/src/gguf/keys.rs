@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::irrelevant;
 use super::wire::{Entry, Metadata, Scalar, Value};
-use crate::config::Unread;
+use crate::config::{Unread, listed};
 use crate::fact::{Fact, Source};
 use crate::{Error, Result};
 
@@ -125,7 +125,7 @@ impl<'m> Keys<'m> {
             Value::List(list) if list.len() < layers => {
                 return Err(Error::field(
                     place(name, entry),
-                    format!("{} entries for {layers} layers ({})", list.len(), self.name("block_count")),
+                    format!("{} ({})", listed(list.len(), layers), self.name("block_count")),
                 ));
             }
             Value::List(list) => {
