@@ -47,8 +47,9 @@ fn draft(from: &Architecture, old: Option<&LayerClass>, new: Option<&LayerClass>
             };
         }
     };
-    let mixers =
-        new.mixers.iter().map(|mixer| Morph { done }.mixer(counterpart(old, from.classes(), mixer), mixer));
+    let keys = old.into_iter().flat_map(|layer| &layer.mixers).find_map(keys_of);
+    let morph = Morph { done, keys };
+    let mixers = new.mixers.iter().map(|mixer| morph.mixer(counterpart(old, from.classes(), mixer), mixer));
     let borrows = if done < Cause::Sharing { kept } else { new.borrows.clone() };
     LayerDraft { mixers: mixers.collect(), borrows }
 }
@@ -90,14 +91,17 @@ fn only_latents(architecture: &Architecture) -> bool {
 }
 
 fn index_layout(architecture: &Architecture) -> Option<IndexLayout> {
-    mixers(architecture).find_map(|mixer| match mixer {
-        Mixer::Dsa { index, .. } => index.as_ref().map(|keys| keys.layout),
-        Mixer::IndexedFull(_, keys) => Some(keys.layout),
-        Mixer::Compressed(attention) => {
-            attention.compression.as_ref()?.index.as_ref().map(|keys| keys.layout)
-        }
+    mixers(architecture).find_map(keys_of).map(|keys| keys.layout)
+}
+
+/// The index keys that a layer with this mixer keeps.
+fn keys_of(mixer: &Mixer) -> Option<&IndexKeys> {
+    match mixer {
+        Mixer::Dsa { index, .. } => index.as_ref(),
+        Mixer::IndexedFull(_, keys) => Some(keys),
+        Mixer::Compressed(attention) => attention.compression.as_ref()?.index.as_ref(),
         _ => None,
-    })
+    }
 }
 
 /// The mixer of the first version that is most like `wanted`: of the same kind in the same layer, of the same kind in
@@ -162,11 +166,13 @@ fn latent_of(mixer: &Mixer) -> Option<&Latent> {
 
 /// Takes from the second version what belongs to a cause up to `done`.
 #[derive(Clone, Copy, Debug)]
-struct Morph {
+struct Morph<'a> {
     done: Cause,
+    /// The index keys of the layer that is changed: they stay, whatever its mixer becomes, until their own cause.
+    keys: Option<&'a IndexKeys>,
 }
 
-impl Morph {
+impl Morph<'_> {
     fn pick<T: Clone>(self, cause: Cause, old: &T, new: &T) -> T {
         if self.done < cause { old.clone() } else { new.clone() }
     }
@@ -178,7 +184,7 @@ impl Morph {
                 let heads = self.heads(old, heads);
                 let before = match old {
                     Some(Mixer::IndexedFull(_, index)) => Some(index),
-                    _ => None,
+                    _ => self.keys,
                 };
                 match self.index(before, Some(index)) {
                     Some(index) => Mixer::IndexedFull(heads, index),
@@ -219,7 +225,7 @@ impl Morph {
             Mixer::Dsa { latent, index, top_k } => {
                 let (old_index, old_top_k) = match old {
                     Some(Mixer::Dsa { index, top_k, .. }) => (index.as_ref(), top_k),
-                    _ => (None, &None),
+                    _ => (self.keys.filter(|_| index.is_some()), &None),
                 };
                 Mixer::Dsa {
                     latent: self.latent(old, latent),
@@ -300,12 +306,13 @@ impl Morph {
         }
     }
 
-    /// A branch that the first version lacks: with a store of its own until sharing is taken, and without an indexer's
-    /// keys until those are.
+    /// A branch that the first version lacks: with a store of its own until sharing is taken, and with the keys that the
+    /// layer kept before until those of the branch are.
     fn new_branch(self, new: &Compression) -> Compression {
+        let keys = self.keys.filter(|_| new.index.is_some());
         Compression {
             own_store: self.pick(Cause::Sharing, &true, &new.own_store),
-            index: self.index(None, new.index.as_ref()),
+            index: self.index(keys, new.index.as_ref()),
             ..new.clone()
         }
     }
