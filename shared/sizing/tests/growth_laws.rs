@@ -1,8 +1,16 @@
-//! What must hold for every mixer at every length, checked on all catalogue versions.
+//! What must hold for every mixer at every length, checked on all catalogue versions and on generated shapes.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue, find_entry};
+#[path = "support/generated.rs"]
+mod generated;
+
+use std::collections::BTreeSet;
+
+use kvscope_sizing::{
+    Architecture, Bytes, ComponentKind, Growth, LargestContext, Settings, StateModel, Tokens, catalogue,
+    find_entry, read_config_value,
+};
 use proptest::prelude::*;
 
 fn states() -> Vec<(&'static str, StateModel)> {
@@ -38,33 +46,104 @@ proptest! {
         }
     }
 
-    /// Past every window the mean step over one common period of the compression ratios is the slope.
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
     #[test]
-    fn the_mean_step_is_the_slope(start in 300_000_u64..2_000_000) {
-        const PERIOD: u64 = 128;
-        for (id, state) in states() {
-            let (a, b) = (state.resident(Tokens::new(start), 1).unwrap(), state.resident(Tokens::new(start + PERIOD), 1).unwrap());
-            let slope = state.slope(None).unwrap();
-            prop_assert_eq!((b.get() - a.get()) * slope.denominator(), slope.numerator() * PERIOD, "{}", id);
+    fn every_mixer_grows_lawfully(
+        (config, architecture) in generated::architecture(),
+        n in 0_u64..3_000_000,
+        more in 0_u64..200_000,
+        layer_of in 0_usize..1000,
+    ) {
+        let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+        let bytes = |n: u64| state.resident(Tokens::new(n), 1).unwrap().get();
+        prop_assert!(bytes(n) <= bytes(n + more), "{config}: {} at {n}, {} at {}", bytes(n), bytes(n + more), n + more);
+        mean_step_is_the_slope(&config, &state, n)?;
+        layers_add_up(&config, &architecture, &state, Tokens::new(n))?;
+        inversion_agrees(&config, &state, bytes(n), n + more)?;
+        let layer = layer_of % architecture.layer_count();
+        for part in state.class_components(architecture.class_of(layer).unwrap()) {
+            prop_assert!(part.read_bytes(Tokens::new(n)).unwrap() <= part.bytes(Tokens::new(n)).unwrap(), "{config}");
         }
     }
 }
 
+/// Past every window the mean step over one common period of the compression ratios is the slope.
+fn mean_step_is_the_slope(config: &str, state: &StateModel, n: u64) -> Result<(), TestCaseError> {
+    let period = state.parts().iter().fold(1, |period, part| match part.component.growth {
+        Growth::Compressed { ratio, .. } => least_common_multiple(period, ratio.get()),
+        _ => period,
+    });
+    let start = n + state.kinks().last().copied().unwrap_or_default().get();
+    let bytes = |n: u64| state.resident(Tokens::new(n), 1).unwrap().get();
+    let slope = state.slope(None).unwrap();
+    let step = bytes(start + period) - bytes(start);
+    prop_assert_eq!(
+        step * slope.denominator(),
+        slope.numerator() * period,
+        "{} over {} tokens",
+        config,
+        period
+    );
+    let at = state.slope(Some(Tokens::new(start))).unwrap();
+    prop_assert_eq!(at, slope, "{}", config);
+    Ok(())
+}
+
 /// Layer by layer, in the architecture's order, the bytes add up to the total.
-#[test]
-fn the_layers_add_up_to_the_total() {
-    let n = Tokens::new(123_457);
-    for entry in catalogue() {
-        let architecture = entry.architecture().unwrap();
-        let state = StateModel::new(&architecture, &Settings::default()).unwrap();
-        let mut total = 0;
-        for layer in 0..architecture.layer_count() {
-            let class = architecture.class_of(layer).unwrap();
-            total +=
-                state.class_components(class).iter().map(|part| part.bytes(n).unwrap().get()).sum::<u64>();
-        }
-        assert_eq!(total, state.resident(n, 1).unwrap().get(), "{}", entry.id);
+fn layers_add_up(
+    config: &str,
+    architecture: &Architecture,
+    state: &StateModel,
+    n: Tokens,
+) -> Result<(), TestCaseError> {
+    let mut total = 0;
+    for layer in 0..architecture.layer_count() {
+        let class = architecture.class_of(layer).unwrap();
+        total += state.class_components(class).iter().map(|part| part.bytes(n).unwrap().get()).sum::<u64>();
     }
+    prop_assert_eq!(total, state.resident(n, 1).unwrap().get(), "{}", config);
+    Ok(())
+}
+
+/// What fits in a number of bytes is the last length that does not take more.
+fn inversion_agrees(config: &str, state: &StateModel, budget: u64, limit: u64) -> Result<(), TestCaseError> {
+    let bytes = |n: Tokens| state.resident(n, 1).unwrap().get();
+    match state.largest_context(Bytes::new(budget), 1, Tokens::new(limit)).unwrap() {
+        LargestContext::Nothing => prop_assert!(bytes(Tokens::new(0)) > budget, "{config}"),
+        LargestContext::Limit { tokens } => {
+            prop_assert!(tokens.get() == limit && bytes(tokens) <= budget, "{config}");
+        }
+        LargestContext::Budget { tokens } => {
+            prop_assert!(bytes(tokens) <= budget, "{config}: {tokens} take more");
+            prop_assert!(bytes(Tokens::new(tokens.get() + 1)) > budget, "{config}: more than {tokens} fit");
+        }
+    }
+    Ok(())
+}
+
+fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut gcd, mut rest) = (a, b);
+    while rest > 0 {
+        (gcd, rest) = (rest, gcd % rest);
+    }
+    a / gcd * b
+}
+
+/// The laws above are of no worth for a mixer that no config has.
+#[test]
+fn the_generated_configs_have_every_mixer() {
+    let mut words = BTreeSet::new();
+    for (_, config) in generated::bases() {
+        for class in read_config_value(&config).unwrap().classes() {
+            words.extend(class.mixers.iter().map(generated::word));
+            words.extend(class.mixers.is_empty().then_some("none"));
+        }
+    }
+    assert_eq!(words, BTreeSet::from(generated::WORDS));
 }
 
 /// Every derivation's formula, worked with its inputs, names each symbol, and its result is what the growth uses.
