@@ -37,12 +37,12 @@ impl Error {
 
     /// A setting that cannot be used.
     pub fn setting(name: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Setting, place: Some(name.into()), what: what.into() }
+        Self { kind: ErrorKind::Setting, place: Some(one_line(name.into())), what: one_line(what.into()) }
     }
 
     /// Text that is not a JSON object.
     pub fn syntax(what: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Syntax, place: None, what: what.into() }
+        Self { kind: ErrorKind::Syntax, place: None, what: one_line(what.into()) }
     }
 
     /// A figure beyond 64 bits; `what` says which product.
@@ -59,7 +59,7 @@ impl Error {
         Self {
             kind: ErrorKind::UnknownModel,
             place: None,
-            what: format!("{id:?} is not in the catalogue{hint}"),
+            what: one_line(format!("{id:?} is not in the catalogue{hint}")),
         }
     }
 
@@ -90,8 +90,27 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Names come from files, where they may hold line breaks and worse.
-pub(crate) fn one_line(text: String) -> String {
+/// The longest word of a message that is shown whole, in bytes.
+const LONGEST_WORD: usize = 200;
+
+/// A message whose long words, such as a value of several kilobytes, are cut in the middle.
+pub fn cut_words(text: &str) -> String {
+    let cut = |word: &str| {
+        if word.len() <= LONGEST_WORD {
+            return word.to_owned();
+        }
+        let head = word.floor_char_boundary(LONGEST_WORD / 2);
+        let tail = word.ceil_char_boundary(word.len() - LONGEST_WORD / 4);
+        format!("{}…{}", &word[..head], &word[tail..])
+    };
+    text.split(' ').map(cut).collect::<Vec<_>>().join(" ")
+}
+
+/// Names come from files and from people, where they may hold line breaks and worse, and be of any length.
+pub(crate) fn one_line(mut text: String) -> String {
+    if text.len() > LONGEST_WORD {
+        text = cut_words(&text);
+    }
     if !text.contains(char::is_control) {
         return text;
     }
@@ -104,4 +123,23 @@ pub(crate) fn one_line(text: String) -> String {
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_cut_and_the_message_around_them_is_not() {
+        let long = "é".repeat(5000);
+        let line = Error::setting("kv_dtype", format!("unknown format {long:?}; known: bf16")).to_string();
+        assert!(
+            line.starts_with("kv_dtype: unknown format \"é") && line.ends_with("é\"; known: bf16"),
+            "{line}"
+        );
+        assert!(line.len() < 300 && line.contains('…'), "{line}");
+        assert!(Error::unknown_model(&long, "").to_string().len() < 300);
+        let path = "a/".repeat(60);
+        assert_eq!(cut_words(&path), path);
+    }
 }

@@ -50,7 +50,7 @@ pub use compare::{
 };
 pub use config::{Unknown, read_config, read_config_object, read_config_text, read_config_value};
 pub use derivation::{Derivation, Input};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, cut_words};
 pub use fact::{Fact, Source};
 pub use format::{IndexFormat, KvFormat, StateFormat};
 pub use gguf::{GgufRead, is_gguf, read_gguf};
@@ -65,8 +65,6 @@ pub use settings::{
     PoolRatio, Settings,
 };
 pub use size::{BytesByKind, ComponentSize, Part, Size, StateModel};
-pub use state::{ComponentKind, Lifecycle, Reads, StateComponent};
-pub use units::{
-    Bytes, BytesPerToken, Ratio, Tokens, UnitSystem, group_digits, layer_ranges, layer_runs, parse_count,
-};
+pub use state::{ComponentKind, Lifecycle, Reads, StateComponent, counted};
+pub use units::{Bytes, BytesPerToken, Ratio, Tokens, UnitSystem, group_digits, layer_ranges, parse_count};
 pub use warning::Warning;

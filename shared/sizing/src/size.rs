@@ -137,12 +137,19 @@ impl StateModel {
             part.places.sort_unstable();
             part.places.dedup();
         }
+        let mut warnings = architecture.warnings().to_vec();
+        warnings.extend(settings.without_effect(architecture));
         Ok(Self {
             parts,
             classes,
-            warnings: architecture.warnings().to_vec(),
+            warnings,
             max_context: architecture.max_context().map(crate::fact::Fact::get),
         })
+    }
+
+    /// What was assumed while reading the config, and formats that change nothing.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// The distinct components with their layer counts, by kind.

@@ -151,7 +151,7 @@ impl StateComponent {
 }
 
 /// `1 layer`, `61 layers`
-pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", group_digits(count), if count == 1 { one } else { many })
 }
 

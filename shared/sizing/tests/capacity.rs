@@ -1,7 +1,10 @@
-//! Inversion and growth agree: what fits fits, and one more does not.
+//! Inversion and growth agree: what fits fits, and one more does not. The same under every engine's accounting.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+use kvscope_sizing::engine::{
+    Engine, EngineKind, Quantity, Query, answer, largest_batch_in, largest_context_in, reserved_bytes,
+};
 use kvscope_sizing::{
     Bytes, LargestContext, Settings, StateModel, Tokens, catalogue, find_entry, read_config,
 };
@@ -75,4 +78,105 @@ fn a_budget_below_the_fixed_part_holds_nothing() {
     assert_eq!(largest(fixed - 1), LargestContext::Nothing);
     assert_eq!(largest(fixed), LargestContext::Budget { tokens: Tokens::new(0) });
     assert!(state.largest_context(Bytes::new(1), 0, Tokens::new(1)).is_err());
+}
+
+/// The longest request that fits is the engine's own estimate (`estimated_max_model_len`, for which
+/// `tests/cases.rs` holds answers of vLLM's planner), whatever the ranks.
+#[test]
+fn the_longest_request_is_the_engines_own_estimate() {
+    let limit = 1 << 24;
+    let mut compared = 0;
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for (engine, pp) in [("vllm@0.33", 1), ("vllm@0.33", 2), ("vllm@0.25", 1), ("vllm@0.20", 1)] {
+            for gib in [1, 7, 80] {
+                let settings = Settings { pp: Some(pp), ..Settings::default() };
+                let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
+                let found = largest_context_in(&query, Bytes::new(gib << 30), Tokens::new(limit));
+                let own = Settings {
+                    available_kv_bytes: Some(gib << 30),
+                    max_model_len: Some(limit),
+                    ..settings.clone()
+                };
+                let query = Query::new(&architecture, engine.parse().unwrap(), &own).unwrap();
+                let estimate = answer(&query, Quantity::EstimatedMaxModelLen);
+                let (found, estimate) = match (found, estimate) {
+                    (Ok(found), Ok(estimate)) => (found, estimate.whole().unwrap()),
+                    (found, estimate) => {
+                        assert_eq!(found.is_err(), estimate.is_err(), "{} in {engine}", entry.id);
+                        continue;
+                    }
+                };
+                let tokens = match found {
+                    LargestContext::Nothing => 0,
+                    LargestContext::Budget { tokens } | LargestContext::Limit { tokens } => tokens.get(),
+                };
+                assert_eq!(tokens, estimate, "{} in {engine} with {pp} ranks and {gib} GiB", entry.id);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 500, "{compared}");
+}
+
+/// What each engine reserves at the length that is found fits, and one token more does not; the same for requests.
+#[test]
+fn an_engine_holds_what_is_found_and_no_more() {
+    let memory = Bytes::new(24 << 30);
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for kind in EngineKind::ALL.into_iter().filter(|kind| *kind != EngineKind::Vllm) {
+            let settings = Settings::default();
+            let mut query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+            for batch in [1, 6] {
+                query.batch = batch;
+                let Ok(found) = largest_context_in(&query, memory, Tokens::new(1 << 30)) else { continue };
+                // llama.cpp divides its context by the sequences.
+                let sharing = if kind == EngineKind::LlamaCpp { batch } else { 1 };
+                let reserved = |tokens: u64| {
+                    let asked = Query { context: Some(Tokens::new(tokens * sharing)), ..query.clone() };
+                    reserved_bytes(&asked).unwrap()
+                };
+                match found {
+                    LargestContext::Nothing => assert!(reserved(1) > memory, "{} in {kind:?}", entry.id),
+                    LargestContext::Limit { tokens } => assert!(reserved(tokens.get()) <= memory),
+                    LargestContext::Budget { tokens } => {
+                        assert!(reserved(tokens.get()) <= memory, "{} in {kind:?}: {tokens}", entry.id);
+                        assert!(reserved(tokens.get() + 1) > memory, "{} in {kind:?}: {tokens}", entry.id);
+                    }
+                }
+            }
+            let Ok(Some(requests)) = largest_batch_in(&query, memory, Tokens::new(5000)) else { continue };
+            let reserved = |batch: u64| {
+                let sharing = if kind == EngineKind::LlamaCpp { batch } else { 1 };
+                let context = Some(Tokens::new(5000 * sharing));
+                reserved_bytes(&Query { context, batch, ..query.clone() }).unwrap()
+            };
+            assert!(requests == 0 || reserved(requests) <= memory, "{} in {kind:?}: {requests}", entry.id);
+            assert!(reserved(requests + 1) > memory, "{} in {kind:?}: {requests}", entry.id);
+        }
+    }
+}
+
+/// MiniMax-M2.7 in vLLM 0.33: a block is 16 × 253,952 = 4,063,232 B. 10 GiB are 2642 blocks, one of which is never
+/// handed out: 2641 × 16 tokens for one request, 880 blocks each for three.
+#[test]
+fn by_hand_in_vllm() {
+    let architecture = find_entry("minimax-m2.7").unwrap().architecture().unwrap();
+    let settings = Settings::default();
+    let mut query = Query::new(&architecture, "vllm@0.33".parse().unwrap(), &settings).unwrap();
+    let memory = Bytes::new(10 << 30);
+    let tokens = |query: &Query<'_>| match largest_context_in(query, memory, Tokens::MAX).unwrap() {
+        LargestContext::Budget { tokens } => tokens.get(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(tokens(&query), 2641 * 16);
+    assert_eq!(largest_batch_in(&query, memory, Tokens::new(880 * 16)), Ok(Some(3)));
+    assert_eq!(largest_batch_in(&query, memory, Tokens::new(880 * 16 + 1)), Ok(Some(2)));
+    query.batch = 3;
+    assert_eq!(tokens(&query), 880 * 16);
+    let settings = Settings { available_kv_bytes: Some(1), ..Settings::default() };
+    let query = Query::new(&architecture, "vllm".parse().unwrap(), &settings).unwrap();
+    let error = largest_context_in(&query, memory, Tokens::MAX).unwrap_err();
+    assert_eq!(error.place(), Some("available_kv_bytes"));
 }

@@ -4,6 +4,7 @@
 //! log lines are read. What changed between versions of an engine is data beside its rules. `model_type` and
 //! `architectures` are fields of a config and may choose a rule; a catalogue id may not.
 
+mod fit;
 mod llama_cpp;
 mod logical;
 mod naive;
@@ -16,8 +17,10 @@ mod shard;
 mod size;
 mod transformers;
 mod trtllm;
+mod unused;
 mod vllm;
 
+pub use fit::{largest_batch_in, largest_context_in};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, Unanswered};
@@ -66,6 +69,11 @@ pub(crate) trait Profile {
     /// Resident bytes of the batch at another context, where this plan would be the same there.
     fn resident_at(&self, _context: Tokens) -> Option<Result<Bytes>> {
         None
+    }
+
+    /// Bytes that the pool has once, whatever it holds, beside what it reserves for requests.
+    fn pool_overhead(&self) -> Result<Bytes> {
+        Ok(Bytes::ZERO)
     }
 
     /// The lines that the engine would print about its memory.
@@ -175,8 +183,10 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
     }
     let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
     warnings.extend(plan.warnings());
+    warnings.extend(unused::warnings(query));
     Ok(EngineReport {
         engine: query.engine.clone(),
+        max_model_len: query.max_model_len().ok().map(Tokens::new),
         figures,
         unanswered,
         padding: plan.padding()?,

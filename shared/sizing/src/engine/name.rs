@@ -62,6 +62,15 @@ impl EngineKind {
             Self::Logical | Self::LlamaCpp | Self::TrtLlm | Self::Transformers => None,
         }
     }
+
+    /// The oldest version that a public report or an answer of the engine has settled.
+    fn oldest(self) -> Option<&'static [u32]> {
+        match self {
+            Self::Vllm => Some(&[0, 6]),
+            Self::SgLang => Some(&[0, 4]),
+            Self::Logical | Self::LlamaCpp | Self::TrtLlm | Self::Transformers => None,
+        }
+    }
 }
 
 impl Engine {
@@ -81,13 +90,21 @@ impl Engine {
         self.version.as_ref().is_none_or(|version| version.at_least(parts))
     }
 
-    /// Says so where the version asked for is not known and the newest rules are taken.
+    /// Says so where no rules are known for the version asked for, and whose are taken: for an older one the oldest, else
+    /// the newest.
     pub fn warning(&self) -> Option<Warning> {
-        let asked = self.asked.as_ref().filter(|_| self.version.is_none())?;
-        let newest: Vec<String> = self.kind.newest()?.iter().map(u32::to_string).collect();
-        let newest = newest.join(".");
-        let message =
-            format!("no rules are known for {} {asked}; those of {newest} are taken", self.kind.name());
+        let asked = self.asked.as_ref()?;
+        let older = |version: &Version| self.kind.oldest().is_some_and(|oldest| newer(oldest, &version.0));
+        let (taken, which) = match &self.version {
+            None => (self.kind.newest()?, "newest"),
+            Some(version) if older(version) => (self.kind.oldest()?, "oldest"),
+            Some(_) => return None,
+        };
+        let taken = taken.iter().map(u32::to_string).collect::<Vec<_>>().join(".");
+        let message = format!(
+            "no rules are known for {} {asked}; those of {taken}, the {which} known, are taken",
+            self.kind.name()
+        );
         Some(Warning::new("engine", message))
     }
 }
@@ -105,7 +122,7 @@ impl Version {
     }
 }
 
-/// `vllm`, `vllm@0.33`, `sglang@0.5.23`, … An unknown version is accepted and takes the newest known rules; see
+/// `vllm`, `vllm@0.33`, `sglang@0.5.23`, … An unknown version is accepted and takes the nearest known rules; see
 /// [`Engine::warning`]. An engine whose rules do not go by version refuses one.
 impl FromStr for Engine {
     type Err = Error;
@@ -182,6 +199,21 @@ mod tests {
             assert!(engine.at_least(&[0, 33]) || engine.kind() == EngineKind::SgLang, "{text}");
             assert!(engine.warning().unwrap().message.contains("are taken"), "{text}");
             assert_eq!(engine.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_version_before_all_known_ones_takes_the_oldest_rules_and_says_so() {
+        for (text, taken) in
+            [("vllm@0.1", "those of 0.6, the oldest"), ("sglang@0.3.9", "those of 0.4, the oldest")]
+        {
+            let engine: Engine = text.parse().unwrap();
+            assert!(!engine.at_least(&[0, 5]), "{text}");
+            let warning = engine.warning().unwrap();
+            assert!(warning.message.contains(taken), "{warning}");
+        }
+        for known in ["vllm@0.6", "vllm@0.6.4.post1", "vllm@0.11", "sglang@0.4", "sglang@0.5.3.post1"] {
+            assert_eq!(known.parse::<Engine>().unwrap().warning(), None, "{known}");
         }
     }
 

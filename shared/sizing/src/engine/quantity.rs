@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 
 macro_rules! quantities {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $label:literal,)*) => {
         /// A figure that an engine profile can give.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum Quantity {
@@ -25,55 +25,62 @@ macro_rules! quantities {
                     $(Self::$variant => $name,)*
                 }
             }
+
+            /// The words on screen; those of a part of the resident bytes begin with a small letter.
+            pub fn label(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $label,)*
+                }
+            }
         }
     };
 }
 
 quantities! {
     /// Bytes that one more token of one request adds at the context, block rounding averaged out.
-    SlopeBytesPerToken = "slope_bytes_per_token",
+    SlopeBytesPerToken = "slope_bytes_per_token", "Slope",
     /// Bytes of one request that do not grow with its length.
-    FixedBytesPerRequest = "fixed_bytes_per_request",
+    FixedBytesPerRequest = "fixed_bytes_per_request", "Fixed, one request",
     /// All bytes resident for the batch.
-    ResidentBytes = "resident_bytes",
+    ResidentBytes = "resident_bytes", "Reserved for the batch",
     /// Of the resident bytes: caches that keep every token.
-    KvBytes = "kv_bytes",
+    KvBytes = "kv_bytes", "caches of every token",
     /// Of the resident bytes: sliding and chunked caches.
-    WindowBytes = "window_bytes",
+    WindowBytes = "window_bytes", "windows and chunks",
     /// Of the resident bytes: recurrent, convolution and compressor state.
-    StateBytes = "state_bytes",
+    StateBytes = "state_bytes", "recurrent and compressor state",
     /// Of the resident bytes: keys of an indexer.
-    IndexBytes = "index_bytes",
+    IndexBytes = "index_bytes", "index keys",
     /// Of the resident bytes: cross-attention.
-    CrossBytes = "cross_bytes",
+    CrossBytes = "cross_bytes", "cross-attention",
     /// What the engine says that one request of `max_model_len` needs.
-    NeededBytesOneRequest = "needed_bytes_one_request",
+    NeededBytesOneRequest = "needed_bytes_one_request", "Needed by one request of the longest length",
     /// Requests of `max_model_len` that fit the pool.
-    MaxConcurrency = "max_concurrency",
+    MaxConcurrency = "max_concurrency", "Requests of the longest length that fit",
     /// Requests that the engine admits at once.
-    MaxRunningRequests = "max_running_requests",
+    MaxRunningRequests = "max_running_requests", "Requests admitted at once",
     /// Tokens of the engine's cache size line.
-    LoggedKvTokens = "logged_kv_tokens",
+    LoggedKvTokens = "logged_kv_tokens", "Tokens in the cache size line",
     /// The longest request that fits the pool, as the engine computes it.
-    EstimatedMaxModelLen = "estimated_max_model_len",
+    EstimatedMaxModelLen = "estimated_max_model_len", "Longest request that fits",
     /// Blocks of the pool.
-    NumBlocks = "num_blocks",
+    NumBlocks = "num_blocks", "Blocks of the pool",
     /// Tokens of an attention block.
-    AttentionBlockSize = "attention_block_size",
+    AttentionBlockSize = "attention_block_size", "Tokens of a block",
     /// Padding layers over real layers of the kind that is padded to whole groups.
-    PaddingFraction = "padding_fraction",
+    PaddingFraction = "padding_fraction", "Padding layers",
     /// Blocks that one request holds for recurrent state.
-    StateBlocksPerRequest = "state_blocks_per_request",
+    StateBlocksPerRequest = "state_blocks_per_request", "State blocks of one request",
     /// Bytes of all pools for one token of the full-attention pool.
-    PoolBytesPerToken = "pool_bytes_per_token",
+    PoolBytesPerToken = "pool_bytes_per_token", "Pools, for one token",
     /// Bytes of the preallocated pools.
-    PoolBytes = "pool_bytes",
+    PoolBytes = "pool_bytes", "Pools",
     /// Bytes of the table from request slot to token slot.
-    RequestTableBytes = "request_table_bytes",
+    RequestTableBytes = "request_table_bytes", "Request table",
     /// Bytes of all recurrent states kept for prefix reuse.
-    CheckpointBytes = "checkpoint_bytes",
+    CheckpointBytes = "checkpoint_bytes", "States kept for prefixes",
     /// Bytes by a naive formula over the correct ones.
-    OverestimateFactor = "overestimate_factor",
+    OverestimateFactor = "overestimate_factor", "Naive bytes over these",
 }
 
 /// One figure with its kind. Exact, apart from ratios.

@@ -4,14 +4,16 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{Engine, Figure, Quantity};
-use crate::Bytes;
 use crate::warning::Warning;
+use crate::{Bytes, Tokens};
 
 /// Figures, padding, log lines and warnings of one query.
 #[derive(Clone, Debug)]
 pub struct EngineReport {
     /// The engine.
     pub engine: Engine,
+    /// The longest request, which some figures are for: the setting, else the config's limit.
+    pub max_model_len: Option<Tokens>,
     /// Every figure that could be computed, in the order of [`Quantity::ALL`].
     pub figures: Vec<(Quantity, Figure)>,
     /// Figures that the engine has, with the setting that they lack.
@@ -52,11 +54,12 @@ impl EngineReport {
     }
 }
 
-/// Quantities by name, beside `engine`, `unanswered`, `padding`, `log_lines` and `warnings`.
+/// Quantities by name, beside `engine`, `max_model_len`, `unanswered`, `padding`, `log_lines` and `warnings`.
 impl Serialize for EngineReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut json = serializer.serialize_map(None)?;
         json.serialize_entry("engine", &self.engine)?;
+        json.serialize_entry("max_model_len", &self.max_model_len)?;
         for (quantity, figure) in &self.figures {
             json.serialize_entry(quantity.name(), figure)?;
         }

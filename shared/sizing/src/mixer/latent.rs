@@ -56,7 +56,7 @@ impl Latent {
     pub fn component(&self, formats: &Formats, top_k: Option<&Fact>) -> Result<StateComponent> {
         let reads = top_k.map_or(Reads::Everything, |limit| Reads::TopEntries(limit.get()));
         if formats.mla_storage() == MlaStorage::Expanded {
-            return self.expanded(formats, reads);
+            return self.expanded(formats, reads, top_k);
         }
         let chosen = formats.latent();
         let entry = chosen.format.latent(self.rank.get(), self.rope.get())?;
@@ -71,6 +71,7 @@ impl Latent {
             inputs.push(Input::new("record_bytes", entry.get(), Source::Layout { rule }));
             "record_bytes"
         };
+        inputs.extend(top_k.map(|limit| Input::of("top_k", limit)));
         Ok(StateComponent {
             kind: ComponentKind::MlaLatent,
             growth: Growth::Linear { entry },
@@ -82,7 +83,7 @@ impl Latent {
     }
 
     /// K and V of every head, as engines without latent caching keep them.
-    fn expanded(&self, formats: &Formats, reads: Reads) -> Result<StateComponent> {
+    fn expanded(&self, formats: &Formats, reads: Reads, top_k: Option<&Fact>) -> Result<StateComponent> {
         let missing = |field: &str| crate::Error::field(field, "absent, but mla_storage = expanded needs it");
         let heads = self.query_heads.as_ref().ok_or_else(|| missing("num_attention_heads"))?;
         let nope = self.nope.as_ref().ok_or_else(|| missing("qk_nope_head_dim"))?;
@@ -99,7 +100,7 @@ impl Latent {
         ];
         let format = if k.format == v.format { k.format.name() } else { "mixed" };
         let plain = bytes_per_value(k.format).filter(|_| k.format == v.format);
-        let (formula, inputs) = if let Some(value_bytes) = plain {
+        let (formula, mut inputs) = if let Some(value_bytes) = plain {
             let mut inputs = shape.to_vec();
             inputs.push(Input::new("value_bytes", value_bytes, k.source));
             ("heads × (qk_nope_head_dim + qk_rope_head_dim + v_head_dim) × value_bytes", inputs)
@@ -111,6 +112,7 @@ impl Latent {
             inputs.extend(shape);
             ("k_row + v_row", inputs)
         };
+        inputs.extend(top_k.map(|limit| Input::of("top_k", limit)));
         Ok(StateComponent {
             kind: ComponentKind::Kv,
             growth: Growth::Linear { entry },

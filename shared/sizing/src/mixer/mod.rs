@@ -100,8 +100,9 @@ impl Mixer {
             Self::Full(heads) => Ok(vec![heads.full(formats)?]),
             Self::IndexedFull(heads, index) => {
                 let mut kv = heads.full(formats)?;
-                if let Some(budget) = index.budget() {
-                    kv.reads = crate::state::Reads::TopEntries(budget);
+                if let Some(limit) = &index.top_k {
+                    kv.reads = crate::state::Reads::TopEntries(limit.get());
+                    kv.derivation.inputs.push(crate::derivation::Input::of("top_k", limit));
                 }
                 Ok(vec![kv, index.component(formats)?])
             }

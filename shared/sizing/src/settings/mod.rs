@@ -1,5 +1,6 @@
 //! What a user may set about a figure, and how settings and config together choose the formats.
 
+mod effect;
 mod formats;
 mod values;
 
@@ -13,7 +14,7 @@ pub use values::{
 };
 
 use crate::format::{IndexFormat, KvFormat, StateFormat};
-use crate::{Error, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens};
 use values::SettingValue;
 
 /// Ranks of one kind of parallelism.
@@ -51,7 +52,12 @@ macro_rules! settings {
             /// # Errors
             ///
             /// An unknown name (the error lists the known ones), or a value of a wrong kind or out of range.
+            /// Names that end in `_bytes` take units of bytes; see [`Bytes::given`].
             pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+                let bytes = name.ends_with("_bytes").then(|| Bytes::given(value)).transpose();
+                let bytes = bytes.map_err(|error| Error::setting(name, error.what()))?;
+                let bytes = bytes.map(|bytes| bytes.get().to_string());
+                let value = bytes.as_deref().unwrap_or(value);
                 match name {
                     $(stringify!($name) => {
                         let value = <$type as SettingValue>::read(value)
@@ -65,6 +71,11 @@ macro_rules! settings {
                     }
                 }
                 Ok(())
+            }
+
+            /// The names of the settings that are set.
+            pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+                [$(self.$name.is_some().then_some(stringify!($name))),*].into_iter().flatten()
             }
 
             /// Checks every number against its range, for settings that did not come through [`Settings::set`].
@@ -235,6 +246,7 @@ mod tests {
             "naive" => "windows_full",
             "swa_full_tokens_ratio" => "0.8",
             "gpu" => "H100-80GB",
+            _ if name.ends_with("_bytes") => "80GB",
             _ if name.ends_with("dtype") => "bf16",
             "async_scheduling" | "prefix_caching" | "hybrid_manager" | "kv_unified" | "swa_full"
             | "flash_attn" | "radix_cache" => "true",
@@ -272,5 +284,11 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("max_model_len", "128Ki").unwrap();
         assert_eq!(settings.max_model_len, Some(131_072));
+        settings.set("available_kv_bytes", "80GB").unwrap();
+        assert_eq!(settings.available_kv_bytes, Some(80_000_000_000));
+        settings.set("available_kv_bytes", "85899345920").unwrap();
+        assert_eq!(settings.available_kv_bytes, Some(80 << 30));
+        let error = settings.set("available_kv_bytes", "80").unwrap_err().to_string();
+        assert!(error.starts_with("available_kv_bytes: 80 without a unit"), "{error}");
     }
 }

@@ -35,6 +35,25 @@ impl Bytes {
         self.0
     }
 
+    /// A size of memory that a person gives: as text of bytes is read, but a plain number has to be one of a size that
+    /// memory has, since `80` is rarely meant to be 80 bytes.
+    ///
+    /// # Errors
+    ///
+    /// No number of bytes, or a plain number below a million.
+    pub fn given(text: &str) -> Result<Self> {
+        let bytes: Self = text.parse()?;
+        let plain = text.trim().ends_with(|c: char| c.is_ascii_digit());
+        if plain && (1..1_000_000).contains(&bytes.0) {
+            let number = text.trim();
+            let what = format!(
+                "{number} without a unit is {bytes}; write {number}GB (10^9 bytes), {number}GiB (2^30 bytes) or {number}B"
+            );
+            return Err(Error::setting("memory", what));
+        }
+        Ok(bytes)
+    }
+
     /// `self + other`, or an overflow error.
     pub fn plus(self, other: Self) -> Result<Self> {
         self.0.checked_add(other.0).map(Self).ok_or_else(|| Error::overflow("adding byte figures"))
@@ -140,6 +159,18 @@ mod tests {
         }
         for text in ["", "GB", "-1GB", "many", "1.5B", "99999999999TB", "80,5GB", "79,5 GiB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_small_number_of_memory_needs_its_unit() {
+        for text in ["80", " 79,500 ", "1", "999999"] {
+            assert!(Bytes::given(text).unwrap_err().to_string().contains("without a unit"), "{text}");
+        }
+        for (text, bytes) in
+            [("80B", 80), ("80GB", 80_000_000_000), ("1000000", 1_000_000), ("0", 0), ("1K", 1000)]
+        {
+            assert_eq!(Bytes::given(text).unwrap().get(), bytes, "{text}");
         }
     }
 

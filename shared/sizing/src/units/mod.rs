@@ -10,5 +10,5 @@ mod tokens;
 pub use bytes::{Bytes, UnitSystem};
 pub use ratio::Ratio;
 pub use slope::BytesPerToken;
-pub use text::{group_digits, layer_ranges, layer_runs, parse_count};
+pub use text::{group_digits, layer_ranges, parse_count};
 pub use tokens::Tokens;

@@ -51,7 +51,11 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     Ok(count)
 }
 
-/// Layer numbers that rise, in short: `0–2, 7, 11–12`; where they come at one distance, `3, 7, … 59`.
+/// Runs of layers that are listed one by one; of more, the first ones and the last.
+const LISTED_RUNS: usize = 5;
+
+/// Layer numbers that rise, in short: `0–2, 7, 11–12`; where they come at one distance, `3, 7, … 59`; where they are many
+/// runs, the first ones and the last: `0–2, 4–6, 8–10, … 56–58`.
 pub fn layer_ranges(layers: &[usize]) -> String {
     if let [first, second, .., last] = layers {
         let step = second - first;
@@ -60,11 +64,17 @@ pub fn layer_ranges(layers: &[usize]) -> String {
             return format!("{first}, {second}, … {last}");
         }
     }
-    layer_runs(layers).join(", ")
+    let mut runs = layer_runs(layers);
+    if runs.len() > LISTED_RUNS {
+        let last = runs.pop().unwrap_or_default();
+        runs.truncate(LISTED_RUNS - 2);
+        runs.push(format!("… {last}"));
+    }
+    runs.join(", ")
 }
 
 /// Layer numbers that rise, one text for each run without a gap: `0–2`, `7`.
-pub fn layer_runs(layers: &[usize]) -> Vec<String> {
+fn layer_runs(layers: &[usize]) -> Vec<String> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &layer in layers {
         match runs.last_mut() {
@@ -119,6 +129,8 @@ mod tests {
         assert_eq!(layer_ranges(&[5]), "5");
         assert_eq!(layer_ranges(&[0, 1, 2, 3]), "0–3");
         assert_eq!(layer_ranges(&[0, 2]), "0, 2");
+        assert_eq!(layer_ranges(&[0, 1, 4, 5, 8, 9, 12, 13, 16]), "0–1, 4–5, 8–9, 12–13, 16");
+        assert_eq!(layer_ranges(&[0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20]), "0–1, 4–5, 8–9, … 20");
     }
 
     #[test]

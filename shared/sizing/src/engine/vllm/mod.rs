@@ -156,6 +156,12 @@ impl Profile for VllmPlan<'_> {
         Some(self.needed_bytes(context.get()).and_then(|bytes| bytes.times(self.batch)))
     }
 
+    /// The block that is never handed out.
+    fn pool_overhead(&self) -> Result<Bytes> {
+        let reserved = if self.rules.null_block_in_check { self.widest_block() } else { 0 };
+        Ok(Bytes::new(reserved))
+    }
+
     fn log_lines(&self) -> Result<Vec<String>> {
         self.lines()
     }

@@ -1,0 +1,86 @@
+//! Capacity under an engine's accounting, by inversion of what it reserves.
+
+use super::{EngineKind, Query, profile, reserved_bytes};
+use crate::capacity::{LargestContext, largest_fitting};
+use crate::{Bytes, Error, ErrorKind, Result, Tokens};
+
+/// No server runs as many requests at once.
+const MOST_REQUESTS: u64 = 1 << 32;
+
+/// Settings that fix what is looked for here, with what to use in their place.
+const FIXED: [(&str, &str); 4] = [
+    ("available_kv_bytes", "the memory is given apart"),
+    ("pool_tokens", "a pool of fixed size holds what it holds"),
+    ("n_ctx", "the context is what is looked for"),
+    ("n_seq_max", "the batch is given apart"),
+];
+
+/// The most tokens up to `limit` that each request of the query's batch can have in `memory` on one rank, by what the
+/// engine reserves; at least one. The query's own context does not matter.
+///
+/// # Errors
+///
+/// A batch of zero, settings that do not fit the model, or one that fixes the size of the pool.
+pub fn largest_context_in(query: &Query<'_>, memory: Bytes, limit: Tokens) -> Result<LargestContext> {
+    check(query)?;
+    let fits = |tokens: u64| fits(query, Tokens::new(tokens), query.batch, memory);
+    if !fits(1)? {
+        return Ok(LargestContext::Nothing);
+    }
+    if fits(limit.get())? {
+        return Ok(LargestContext::Limit { tokens: limit });
+    }
+    // What was no error for one token is none for more.
+    let tokens = largest_fitting(limit.get(), |tokens| fits(tokens).unwrap_or(false));
+    Ok(LargestContext::Budget { tokens: Tokens::new(tokens) })
+}
+
+/// The most requests of `context` tokens that fit `memory` on one rank; `None` where any number does.
+///
+/// # Errors
+///
+/// Settings that do not fit the model, or one that fixes the size of the pool.
+pub fn largest_batch_in(query: &Query<'_>, memory: Bytes, context: Tokens) -> Result<Option<u64>> {
+    check(query)?;
+    let fits = |requests: u64| fits(query, context, requests, memory);
+    if !fits(1)? {
+        return Ok(Some(0));
+    }
+    if fits(MOST_REQUESTS)? {
+        return Ok(None);
+    }
+    Ok(Some(largest_fitting(MOST_REQUESTS, |requests| fits(requests).unwrap_or(false))))
+}
+
+fn check(query: &Query<'_>) -> Result<()> {
+    if query.batch == 0 {
+        return Err(Error::setting("batch", "0 requests fit everywhere; give at least 1"));
+    }
+    let given: Vec<&str> = query.settings.given().collect();
+    match FIXED.iter().find(|(name, _)| given.contains(name)) {
+        Some((name, why)) => {
+            Err(Error::setting(*name, format!("cannot be set where a size is looked for: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether `batch` requests of `tokens` each fit. Bytes beyond 64 bits fit nowhere.
+fn fits(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<bool> {
+    let needed = needed(query, tokens, batch);
+    match needed {
+        Ok(bytes) => Ok(bytes <= memory),
+        Err(error) if error.kind() == ErrorKind::Overflow => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the engine reserves for `batch` requests of `tokens` each, and what its pool has once.
+fn needed(query: &Query<'_>, tokens: Tokens, batch: u64) -> Result<Bytes> {
+    // llama.cpp divides one context by its sequences; the other engines count each request alone.
+    let sharing = if query.engine.kind() == EngineKind::LlamaCpp { batch } else { 1 };
+    let context = tokens.get().checked_mul(sharing);
+    let context = context.ok_or_else(|| Error::overflow(format!("{tokens} tokens × {sharing} requests")))?;
+    let asked = Query { context: Some(Tokens::new(context)), batch, ..query.clone() };
+    reserved_bytes(&asked)?.plus(profile(&asked)?.pool_overhead()?)
+}
