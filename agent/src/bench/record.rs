@@ -3,7 +3,7 @@
 use kvscope_protocol::run::{Cache, Case, Measured, Predicted};
 use kvscope_sizing::Bytes;
 use kvscope_sizing::cost::StepCost;
-use kvscope_sizing::prediction::{Calibration, Grade, PredictedTime, Work};
+use kvscope_sizing::prediction::{Calibration, Grade, Place, PredictedTime, Work};
 
 use super::backend::{Calibrated, Check, Layout, PreparedCase};
 use super::cpu::CACHE_MULTIPLE;
@@ -75,8 +75,7 @@ pub(crate) fn demand(
 ) -> Result<Demand, BenchError> {
     let cost = request.sizing.cost(layers, request.context, request.batch)?;
     let launches = layout.launches.saturating_mul(layers);
-    let read_bytes = cost.read_bytes.plus(cost.rewritten_bytes)?;
-    let time = calibration.predict(Work { read_bytes, flops: cost.flops(), launches })?;
+    let time = calibration.predict(&Work::of(&cost, launches, Place::Memory))?;
     let state = request.sizing.state_bytes(layers, request.context, request.batch)?;
     let borrowed = request.sizing.borrowed_bytes(layers, request.context, request.batch)?;
     Ok(Demand { state, borrowed, cost, time })

@@ -55,13 +55,15 @@ impl Backend for Fake {
 
     fn calibrate(&mut self, _time: Duration, interrupt: Interrupt<'_>) -> Result<Calibrated, BenchError> {
         interrupt.check()?;
-        let ceilings = Ceilings { read_bytes_per_second: 1e9, flops_per_second: 1e12, launch_seconds: 0.0 };
+        let ceilings =
+            Ceilings { read_bytes_per_second: 1e9, flops_per_second: 1e12, ..Ceilings::default() };
         let calibration = Calibration {
             date: "2026-11-29T15:00:00Z".to_owned(),
             ceilings,
             relative_spread: CeilingSpread::default(),
             last_level_cache_bytes: Some(Bytes::new(256)),
             workers: 1,
+            unsteady: Vec::new(),
         };
         Ok(Calibrated { calibration, buffer: Bytes::new(self.buffer), instructions: "wide" })
     }

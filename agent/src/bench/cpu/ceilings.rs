@@ -51,11 +51,13 @@ pub(crate) fn measure(
         read_bytes_per_second: stats::median(&read),
         flops_per_second: stats::median(&flops),
         launch_seconds: stats::median(&launch),
+        ..Ceilings::default()
     };
     let spread = CeilingSpread {
         read: stats::relative_spread(&read),
         flops: stats::relative_spread(&flops),
         launch: stats::relative_spread(&launch),
+        update: None,
     };
     (ceilings, spread)
 }

@@ -106,6 +106,7 @@ impl Backend for CpuBackend {
             relative_spread,
             last_level_cache_bytes: machine::last_level_cache().map(Bytes::new),
             workers: u32::try_from(pool.workers()).unwrap_or(u32::MAX),
+            unsteady: Vec::new(),
         };
         let buffer = Bytes::new(std::mem::size_of_val(buffer) as u64);
         Ok(Calibrated { calibration, buffer, instructions: set.name() })
