@@ -15,15 +15,22 @@
 #![allow(clippy::wildcard_imports, reason = "intrinsics have their prefix in the name")]
 
 mod ceilings;
+mod gather;
 mod gqa;
+mod indexer;
 mod mla;
+mod numbers;
 mod paged;
+mod parts;
 mod pool;
+mod records;
 mod reference;
 mod rows;
+mod shared_rows;
 mod simd;
 mod state;
 mod step;
+mod top_k;
 
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,11 @@ use half::bf16;
 use kvscope_sizing::{Bytes, KvFormat, Tokens};
 
 use super::pool::Pool;
+use super::records::Record;
 use super::simd::InstructionSet;
 use super::state::{PagedState, StateShape, random_value};
-use super::step::{Extent, Kernel, Step};
+use super::parts::Extent;
+use super::step::{Kernel, Step};
 use super::{gqa, mla, reference};
 use crate::bench::backend::{CaseOrder, Check, Layout, PreparedCase, Resident};
 use crate::bench::shape::{GqaShape, MlaShape, TokenRange};
@@ -39,7 +41,8 @@ impl Paged {
                 format!("K in {} and V in {}: only bf16 is measured yet", shape.k_format, shape.v_format);
             return Err(BenchError::Shape(what));
         }
-        let dims = gqa::Dimensions { query_heads, kv_heads, k_width, v_width };
+        let format = gqa::Format::Bf16;
+        let dims = gqa::Dimensions { query_heads, kv_heads, k_width, v_width, format };
         Self::new(Kernel::Gqa(dims), &[k_width, v_width], shape.range)
     }
 
@@ -56,7 +59,8 @@ impl Paged {
         if rope % 16 != 0 {
             return Err(BenchError::Shape(format!("a rope width of {rope} is no multiple of 16")));
         }
-        Self::new(Kernel::Mla(mla::Dimensions { query_heads, latent, rope }), &[latent], TokenRange::All)
+        let record = Record::Bf16 { width: latent + rope };
+        Self::new(Kernel::Mla(mla::Dimensions { query_heads, latent, rope, record }), &[latent], TokenRange::All)
     }
 
     fn new(kernel: Kernel, widths: &[usize], range: TokenRange) -> Result<Self, BenchError> {
@@ -212,25 +216,29 @@ pub(super) fn compare_with_reference(
     tokens: usize,
     output: &[f32],
 ) -> f64 {
-    let row = |offset_in_page: usize, token: usize, page_tokens: usize, stride: usize, width: usize| {
-        let page = table[token / page_tokens] as usize;
-        let first = page * kernel.page_values() + offset_in_page + token % page_tokens * stride;
+    let mla_row = |token: usize, dims: mla::Dimensions, width: usize| {
+        let page = table[token / 64] as usize;
+        let first = (page * 64 + token % 64) * (dims.latent + dims.rope);
         reference::widen(&values[first..first + width])
+    };
+    let page_of = |token: usize| {
+        let page = table[token / 16] as usize;
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        &bytes[page * kernel.page_values() * 2..(page + 1) * kernel.page_values() * 2]
     };
     let key = |head: usize, token: usize| match kernel {
         Kernel::Gqa(dims) => {
             let kv_head = head / (dims.query_heads / dims.kv_heads);
-            row(kv_head * 16 * dims.k_width, token, 16, dims.k_width, dims.k_width)
+            gqa::reference::key(page_of(token), dims, kv_head, token % 16)
         }
-        Kernel::Mla(dims) => row(0, token, 64, dims.latent + dims.rope, dims.latent + dims.rope),
+        Kernel::Mla(dims) => mla_row(token, dims, dims.latent + dims.rope),
     };
     let value = |head: usize, token: usize| match kernel {
         Kernel::Gqa(dims) => {
             let kv_head = head / (dims.query_heads / dims.kv_heads);
-            let keys = dims.kv_heads * 16 * dims.k_width;
-            row(keys + kv_head * 16 * dims.v_width, token, 16, dims.v_width, dims.v_width)
+            gqa::reference::value(page_of(token), dims, kv_head, token % 16)
         }
-        Kernel::Mla(dims) => row(0, token, 64, dims.latent + dims.rope, dims.latent),
+        Kernel::Mla(dims) => mla_row(token, dims, dims.latent),
     };
     let queries: Vec<Vec<f64>> = query
         .chunks(kernel.query_width())

@@ -41,6 +41,27 @@ pub(crate) fn widen(values: &[u16]) -> Vec<f64> {
     values.iter().map(|bits| half::bf16::from_bits(*bits).to_f64()).collect()
 }
 
+/// One bf16, low byte first.
+pub(crate) fn bf16(bytes: [u8; 2]) -> f64 {
+    half::bf16::from_le_bytes(bytes).to_f64()
+}
+
+/// One f32, low byte first.
+pub(crate) fn f32_le(bytes: &[u8]) -> f64 {
+    f64::from(f32::from_le_bytes(bytes.try_into().expect("four bytes")))
+}
+
+/// One fp8 number as the OCP 8-bit floating point specification defines E4M3: bias 7, subnormals, no infinity.
+pub(crate) fn e4m3(code: u8) -> f64 {
+    let (exponent, mantissa) = (i32::from(code >> 3 & 15), f64::from(code & 7));
+    let magnitude = match (exponent, code & 7) {
+        (15, 7) => f64::NAN,
+        (0, _) => mantissa / 8.0 * 2_f64.powi(-6),
+        _ => (1.0 + mantissa / 8.0) * 2_f64.powi(exponent - 7),
+    };
+    if code & 0x80 == 0 { magnitude } else { -magnitude }
+}
+
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }

@@ -66,82 +66,33 @@ pub(crate) unsafe fn weigh<S: Simd>(
     }
 }
 
-/// Rows of bf16 values, in pieces of equally many rows (the last may have fewer).
-pub(crate) struct Rows<'a> {
-    /// First value of each piece.
-    pub(crate) pieces: &'a [*const u16],
-    /// Rows in a piece.
-    pub(crate) per_piece: usize,
-    /// Values from one row to the next.
-    pub(crate) stride: usize,
-    /// Rows in all.
-    pub(crate) count: usize,
-}
-
-/// `summed[h] += Σ_t weights[h][t] × row_t` over columns `d .. d + 2 × LANES`, for `H` heads; `summed` keeps each block
-/// of `2 × LANES` columns as its even, then its odd columns. `AHEAD` also asks for the same columns of `ahead`.
-///
-/// # Safety
-/// Every row has the columns; `weights` has `H` rows of [`TILE_TOKENS`]; `summed` has `H` rows of `summed_stride`.
-#[inline(always)]
-pub(crate) unsafe fn add_weighted<S: Simd, const H: usize, const AHEAD: bool>(
-    rows: &Rows<'_>,
-    ahead: &Rows<'_>,
-    d: usize,
-    weights: *const f32,
-    summed: *mut f32,
-    summed_stride: usize,
-) {
-    // SAFETY: the caller's lengths.
-    unsafe {
-        let mut even = [S::splat(0.0); H];
-        let mut odd = even;
-        for h in 0..H {
-            even[h] = S::load(summed.add(h * summed_stride + d));
-            odd[h] = S::load(summed.add(h * summed_stride + d + S::LANES));
-        }
-        let mut first = 0;
-        for piece in 0..rows.pieces.len() {
-            let here = rows.per_piece.min(rows.count - first);
-            let mut row = rows.pieces[piece].add(d);
-            let mut next =
-                if AHEAD && piece < ahead.pieces.len() { ahead.pieces[piece].wrapping_add(d) } else { row };
-            for t in 0..here {
-                if AHEAD {
-                    S::prefetch(next);
-                    next = next.wrapping_add(ahead.stride);
-                }
-                let raw = S::load_halves(row);
-                let (a, b) = (S::even(raw), S::odd(raw));
-                for h in 0..H {
-                    let weight = S::splat(weights.add(h * TILE_TOKENS + first + t).read());
-                    even[h] = S::fma(a, weight, even[h]);
-                    odd[h] = S::fma(b, weight, odd[h]);
-                }
-                row = row.add(rows.stride);
+/// Calls `$call!(H)` with the constant that equals `$rows`, 1 to `$most` (8 at most); what is beyond `$most` is not
+/// compiled.
+macro_rules! with_rows {
+    ($rows:expr, $most:expr, $call:ident) => {
+        if const { $most > 4 } && $rows > 4 {
+            if const { $most > 6 } && $rows > 6 {
+                if $rows == 7 { $call!(7) } else { $call!(8) }
+            } else if $rows == 5 {
+                $call!(5)
+            } else {
+                $call!(6)
             }
-            first += here;
+        } else if const { $most > 2 } && $rows > 2 {
+            if $rows == 3 { $call!(3) } else { $call!(4) }
+        } else if $rows == 1 {
+            $call!(1)
+        } else {
+            $call!(2)
         }
-        for h in 0..H {
-            S::store(summed.add(h * summed_stride + d), even[h]);
-            S::store(summed.add(h * summed_stride + d + S::LANES), odd[h]);
-        }
-    }
+    };
 }
+pub(crate) use with_rows;
 
-/// Calls `$call!(H)` with the constant that equals `$rows`, 1 to 8.
+/// The same for blocks of at most `S::BLOCK_ROWS` rows.
 macro_rules! with_block_rows {
     ($rows:expr, $call:ident) => {
-        match $rows {
-            1 => $call!(1),
-            2 => $call!(2),
-            3 => $call!(3),
-            4 => $call!(4),
-            5 => $call!(5),
-            6 => $call!(6),
-            7 => $call!(7),
-            _ => $call!(8),
-        }
+        $crate::bench::cpu::rows::with_rows!($rows, S::BLOCK_ROWS, $call)
     };
 }
 pub(crate) use with_block_rows;

@@ -2,14 +2,12 @@
 
 use std::sync::Mutex;
 
-use rayon::iter::{IndexedParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
-
-use super::pool::{Pool, share};
-use super::rows::Running;
-use super::simd::{InstructionSet, split_place};
+use super::gather::{self, Records, Store};
+use super::parts::{Extent, WorkerParts, join, parts_of};
+use super::pool::Pool;
+use super::simd::InstructionSet;
 use super::state::PagedState;
-use super::{gqa, mla};
+use super::{gqa, mla, shared_rows};
 
 /// A kernel with its layer's dimensions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,15 +49,15 @@ impl Kernel {
 
     pub(crate) fn page_values(&self) -> usize {
         match self {
-            Self::Gqa(dims) => dims.page_values(),
-            Self::Mla(dims) => dims.page_values(),
+            Self::Gqa(dims) => dims.page_bytes() / 2,
+            Self::Mla(dims) => dims.page_bytes() / 2,
         }
     }
 
     fn scratch(&self) -> usize {
         match self {
             Self::Gqa(dims) => dims.scratch(),
-            Self::Mla(dims) => dims.scratch(),
+            Self::Mla(dims) => dims.rows().scratch(),
         }
     }
 
@@ -70,40 +68,15 @@ impl Kernel {
     }
 }
 
-/// Which part of which request a worker reads.
-#[derive(Clone, Debug, Eq, PartialEq)]
-struct Part {
-    request: usize,
-    /// Logical pages in the page table.
-    pages: std::ops::Range<usize>,
-    tokens: usize,
-}
-
 /// A step over the first `context` tokens of the first `requests` requests of a state.
 pub(crate) struct Step {
     kernel: Kernel,
     set: InstructionSet,
     /// A request's queries one after the other, in the order that the kernel reads.
     queries: Vec<Vec<f32>>,
-    workers: Vec<Mutex<Worker>>,
+    workers: Vec<Mutex<WorkerParts>>,
     /// `[request][query_heads][output_width]`.
     output: Vec<f32>,
-}
-
-struct Worker {
-    parts: Vec<Part>,
-    scratch: Vec<f32>,
-    running: Vec<Running>,
-    summed: Vec<f32>,
-}
-
-/// What a [`Step`] runs over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    pub(crate) requests: usize,
-    pub(crate) context: usize,
-    /// Logical pages from one request to the next in the page table.
-    pub(crate) pages_a_request: usize,
 }
 
 impl Step {
@@ -115,39 +88,26 @@ impl Step {
         queries: &[Vec<f32>],
         workers: usize,
     ) -> Self {
-        let heads = kernel.query_heads();
+        let (heads, width) = (kernel.query_heads(), kernel.output_width());
         let workers = (0..workers)
             .map(|worker| {
                 let parts = parts_of(extent, kernel.page_tokens(), worker, workers);
-                let count = parts.len();
-                Mutex::new(Worker {
-                    parts,
-                    scratch: vec![0.0; kernel.scratch()],
-                    running: vec![Running::EMPTY; count * heads],
-                    summed: vec![0.0; count * heads * kernel.output_width()],
-                })
+                Mutex::new(WorkerParts::new(parts, heads, width, kernel.scratch()))
             })
             .collect();
         let queries =
             queries[..extent.requests].iter().map(|query| prepare_query(kernel, set, query)).collect();
-        Self {
-            kernel,
-            set,
-            queries,
-            workers,
-            output: vec![0.0; extent.requests * heads * kernel.output_width()],
-        }
+        Self { kernel, set, queries, workers, output: vec![0.0; extent.requests * heads * width] }
     }
 
     /// Runs the step for one layer; call it inside [`Pool::enter`].
     pub(crate) fn run_layer(&mut self, state: &PagedState, layer: usize, pool: &Pool) {
-        let values = state.layer(layer);
-        let table = state.table();
+        let (layer, table) = (state.layer_bytes(layer), state.table());
         pool.each(|worker| {
             let mut worker = self.workers[worker].lock().expect("no worker panics in a kernel");
-            self.run_worker(&mut worker, values, table);
+            self.run_worker(&mut worker, layer, table);
         });
-        self.merge();
+        join(&self.workers, None, &mut self.output);
     }
 
     /// `[request][query_heads][output_width]` of the last layer that was run.
@@ -155,133 +115,59 @@ impl Step {
         &self.output
     }
 
-    fn run_worker(&self, worker: &mut Worker, layer: &[u16], table: &[u32]) {
-        let heads = self.kernel.query_heads();
-        let width = heads * self.kernel.output_width();
-        let places = worker.running.chunks_mut(heads).zip(worker.summed.chunks_mut(width));
-        for (part, (running, summed)) in worker.parts.iter().zip(places) {
+    fn run_worker(&self, worker: &mut WorkerParts, layer: &[u8], table: &[u32]) {
+        worker.each(|part, sums, scratch| {
             let pages = &table[part.pages.clone()];
-            let (tokens, query, scratch) =
-                (part.tokens, &self.queries[part.request][..], &mut worker.scratch[..]);
+            let (tokens, query) = (part.tokens, &self.queries[part.request][..]);
+            let (running, summed) = (sums.running, sums.summed);
             match self.kernel {
-                Kernel::Gqa(dimensions) => gqa::attend(
-                    self.set,
-                    gqa::Span { dimensions, layer, pages, tokens, query, scratch, running, summed },
-                ),
-                Kernel::Mla(dimensions) => mla::attend(
-                    self.set,
-                    mla::Span { dimensions, layer, pages, tokens, query, scratch, running, summed },
-                ),
-            }
-        }
-    }
-
-    /// Joins the workers' parts of each request and head: weights under one maximum, divided by one total.
-    fn merge(&mut self) {
-        let heads = self.kernel.query_heads();
-        let width = self.kernel.output_width();
-        let lanes = self.set.lanes();
-        let workers: Vec<_> =
-            self.workers.iter().map(|worker| worker.lock().expect("no worker panics in a kernel")).collect();
-        let workers: Vec<&Worker> = workers.iter().map(|guard| &**guard).collect();
-        let join = |(place, output): (usize, &mut [f32])| {
-            let (request, head) = (place / heads, place % heads);
-            let parts = || {
-                workers.iter().flat_map(|worker| {
-                    let own = worker.parts.iter().enumerate().filter(|(_, part)| part.request == request);
-                    own.map(|(index, _)| {
-                        let at = index * heads + head;
-                        (worker.running[at], &worker.summed[at * width..(at + 1) * width])
-                    })
-                })
-            };
-            let maximum = parts().map(|(running, _)| running.maximum).fold(f32::NEG_INFINITY, f32::max);
-            let total: f32 =
-                parts().map(|(running, _)| running.total * (running.maximum - maximum).exp2()).sum();
-            output.fill(0.0);
-            for (running, summed) in parts() {
-                let weight = (running.maximum - maximum).exp2() / total;
-                for (block, split) in output.chunks_mut(2 * lanes).zip(summed.chunks(2 * lanes)) {
-                    let (even, odd) = split.split_at(lanes);
-                    for ((pair, even), odd) in block.chunks_exact_mut(2).zip(even).zip(odd) {
-                        pair[0] += weight * even;
-                        pair[1] += weight * odd;
-                    }
+                Kernel::Gqa(dimensions) => {
+                    let score_factor = score_factor(self.kernel);
+                    let span = gqa::Span {
+                        dimensions,
+                        layer,
+                        pages,
+                        tokens,
+                        query,
+                        score_factor,
+                        scratch,
+                        running,
+                        summed,
+                    };
+                    gqa::attend(self.set, span);
+                }
+                Kernel::Mla(dims) => {
+                    let stores = [Store { record: dims.record, layer }];
+                    let span = gather::Span {
+                        dimensions: dims.rows(),
+                        stores: &stores,
+                        records: Records::Pages { pages, count: tokens },
+                        query,
+                        scratch,
+                        running,
+                        summed,
+                    };
+                    gather::attend(self.set, span);
                 }
             }
-        };
-        let work = self.output.len() * workers.len();
-        // Waking workers for less than about 10 µs of work costs more than it saves.
-        if work < 1 << 16 {
-            self.output.chunks_mut(width).enumerate().for_each(join);
-        } else {
-            self.output.par_chunks_mut(width).enumerate().for_each(join);
-        }
-    }
-}
-
-fn parts_of(extent: Extent, page_tokens: usize, worker: usize, workers: usize) -> Vec<Part> {
-    let used = extent.context.div_ceil(page_tokens);
-    let mine = share(extent.requests * used, worker, workers);
-    let mut parts = Vec::new();
-    let mut next = mine.start;
-    while next < mine.end {
-        let (request, first) = (next / used, next % used);
-        let end = used.min(first + mine.end - next);
-        let base = request * extent.pages_a_request;
-        parts.push(Part {
-            request,
-            pages: base + first..base + end,
-            tokens: extent.context.min(end * page_tokens) - first * page_tokens,
         });
-        next += end - first;
     }
-    parts
 }
 
-/// Scales to base-2 scores and puts the values in the kernel's order.
-fn prepare_query(kernel: Kernel, set: InstructionSet, query: &[f32]) -> Vec<f32> {
+/// What makes base-2 scores of products of query and key.
+fn score_factor(kernel: Kernel) -> f32 {
     #[allow(clippy::cast_possible_truncation, reason = "a factor near 0.1 needs no f64")]
     let factor = (kernel.scale() * std::f64::consts::LOG2_E) as f32;
-    let scaled: Vec<f32> = query.iter().map(|value| value * factor).collect();
-    match kernel {
-        Kernel::Mla(dims) => mla::pack_query(set, dims, &scaled),
-        Kernel::Gqa(dims) => {
-            let mut split = vec![0.0; scaled.len()];
-            for (from, to) in scaled.chunks(dims.k_width).zip(split.chunks_mut(dims.k_width)) {
-                for (index, value) in from.iter().enumerate() {
-                    to[split_place(index, set.lanes())] = *value;
-                }
-            }
-            split
-        }
-    }
+    factor
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_cover_every_token_of_every_request_once() {
-        for (requests, context, page_tokens, workers) in
-            [(1, 1, 16, 2), (3, 100, 16, 2), (2, 129, 64, 5), (1, 4096, 16, 3), (5, 17, 16, 16)]
-        {
-            let extent = Extent { requests, context, pages_a_request: context.div_ceil(page_tokens) + 3 };
-            let mut tokens = vec![0; requests];
-            let mut pages = Vec::new();
-            for worker in 0..workers {
-                for part in parts_of(extent, page_tokens, worker, workers) {
-                    assert_eq!(part.tokens.div_ceil(page_tokens), part.pages.len());
-                    tokens[part.request] += part.tokens;
-                    pages.extend(part.pages);
-                }
-            }
-            assert_eq!(tokens, vec![context; requests]);
-            let used = context.div_ceil(page_tokens);
-            let right: Vec<usize> =
-                (0..requests).flat_map(|r| (0..used).map(move |p| r * extent.pages_a_request + p)).collect();
-            assert_eq!(pages, right);
+/// Puts the values in the kernel's order; MLA's are scaled to base-2 scores.
+fn prepare_query(kernel: Kernel, set: InstructionSet, query: &[f32]) -> Vec<f32> {
+    match kernel {
+        Kernel::Mla(dims) => {
+            let scaled: Vec<f32> = query.iter().map(|value| value * score_factor(kernel)).collect();
+            shared_rows::pack_query(set, dims.rows(), &scaled)
         }
+        Kernel::Gqa(dims) => gqa::pack_query(set, dims, query),
     }
 }

@@ -56,8 +56,9 @@ fn check_all(shapes: &[FormShape], sizes: &[(u64, u64)]) {
             for (context, batch) in sizes {
                 let Some(error) = largest_error(*shape, *context, *batch, set) else { continue };
                 compared += 1;
-                // f32 sums over bf16 inputs: far inside the tolerance of a run, 2e-3.
-                assert!(error < 2e-5, "{set:?} {shape:?} context {context} batch {batch}: {error}");
+                // f32 sums over bf16 inputs: far inside the tolerance of a run, 2e-3. Factors rounded to bf16 are not.
+                let tolerance = if set.packs_pairs() { Check::TOLERANCE } else { 2e-5 };
+                assert!(error < tolerance, "{set:?} {shape:?} context {context} batch {batch}: {error}");
             }
         }
     }

@@ -1,6 +1,6 @@
 use std::arch::x86_64::*;
 
-use super::{EXP2, Simd};
+use super::{E2M1_DOUBLED, Simd};
 
 /// 8 lanes, AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     // 6 rows × 2 vectors = 12 of 16 registers; the rest holds one row's factor and two loaded vectors.
     const BLOCK_ROWS: usize = 6;
+    const PAIR_ROWS: usize = 4;
+    type Pair = (__m256, __m256);
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> __m256 {
@@ -45,6 +47,11 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn div(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_div_ps(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn max(a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_max_ps(a, b) }
     }
@@ -55,21 +62,10 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn exp2(a: __m256) -> __m256 {
+    unsafe fn raise(a: __m256, shifted: __m256) -> __m256 {
         unsafe {
-            let x = _mm256_max_ps(a, _mm256_set1_ps(-126.0));
-            // Adding and taking away 1.5 × 2^23 rounds to the nearest integer and leaves it in the low bits.
-            let magic = _mm256_set1_ps(12_582_912.0);
-            let shifted = _mm256_add_ps(x, magic);
-            let f = _mm256_sub_ps(x, _mm256_sub_ps(shifted, magic));
-            let mut y = _mm256_set1_ps(EXP2[6]);
-            let mut k = 6;
-            while k > 0 {
-                k -= 1;
-                y = _mm256_fmadd_ps(y, f, _mm256_set1_ps(EXP2[k]));
-            }
             let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
-            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), exponent))
+            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), exponent))
         }
     }
 
@@ -118,6 +114,76 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn store_halves(to: *mut u16, even: __m256, odd: __m256) {
+        unsafe {
+            let even = _mm256_srli_epi32::<16>(rounded(even));
+            _mm256_storeu_si256(to.cast(), _mm256_blend_epi16::<0b1010_1010>(even, rounded(odd)));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> __m256 {
+        unsafe {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bf16(to: *mut u16, value: __m256) {
+        unsafe {
+            let high = _mm256_srli_epi32::<16>(rounded(value));
+            // Packing works within each half: the second and fourth quarters are not wanted.
+            let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(high, high));
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pair(factors: *const f32, index: usize) -> (__m256, __m256) {
+        unsafe { (_mm256_set1_ps(*factors.add(2 * index)), _mm256_set1_ps(*factors.add(2 * index + 1))) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma_pair(a: __m256i, factors: (__m256, __m256), c: __m256) -> __m256 {
+        unsafe { Self::fma(Self::odd(a), factors.1, Self::fma(Self::even(a), factors.0, c)) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_pairs(_factors: *mut f32, _count: usize) {}
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const u8) -> __m256 {
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_e4m3(from: *const u8) -> __m256 {
+        unsafe {
+            // The sign fills the upper byte; after the shift it stands in bits 15 and 14, and the mask takes the latter.
+            let wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(from.cast()));
+            let half = _mm_and_si128(_mm_slli_epi16::<7>(wide), _mm_set1_epi16(0xBFFF_u16.cast_signed()));
+            _mm256_cvtph_ps(half)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_e2m1(from: *const u8) -> __m256 {
+        unsafe {
+            let codes = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(e2m1_doubled(codes)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_e8m0(from: *const u8) -> __m256 {
+        unsafe {
+            let exponents = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponents))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn add_bits(a: __m256i, b: __m256i) -> __m256i {
         unsafe { _mm256_add_epi64(a, b) }
     }
@@ -130,34 +196,47 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn transpose_8x16(from: *const u16, row: usize, to: *mut f32, column: usize) {
+    unsafe fn transpose_8x8(from: *const f32, row: usize, to: *mut f32, column: usize) {
         unsafe {
-            let raw = [
-                Self::load_halves(from),
-                Self::load_halves(from.add(row)),
-                Self::load_halves(from.add(2 * row)),
-                Self::load_halves(from.add(3 * row)),
-                Self::load_halves(from.add(4 * row)),
-                Self::load_halves(from.add(5 * row)),
-                Self::load_halves(from.add(6 * row)),
-                Self::load_halves(from.add(7 * row)),
+            let rows = [
+                Self::load(from),
+                Self::load(from.add(row)),
+                Self::load(from.add(2 * row)),
+                Self::load(from.add(3 * row)),
+                Self::load(from.add(4 * row)),
+                Self::load(from.add(5 * row)),
+                Self::load(from.add(6 * row)),
+                Self::load(from.add(7 * row)),
             ];
-            let mut even = [_mm256_setzero_ps(); 8];
-            let mut odd = even;
-            let mut i = 0;
-            while i < 8 {
-                even[i] = Self::even(raw[i]);
-                odd[i] = Self::odd(raw[i]);
-                i += 1;
-            }
-            store_transposed(even, to, column);
-            store_transposed(odd, to.add(8 * column), column);
+            store_transposed(rows, to, column);
         }
     }
 
     #[inline(always)]
     unsafe fn prefetch(address: *const u16) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+}
+
+/// The nearest bf16 (ties to even) in the high half of each lane; the low half is left over.
+#[inline(always)]
+unsafe fn rounded(value: __m256) -> __m256i {
+    unsafe {
+        let bits = _mm256_castps_si256(value);
+        let last_kept = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last_kept)
+    }
+}
+
+/// Twice the values of the e2m1 codes in the first eight bytes, as signed bytes in order.
+#[inline(always)]
+pub(super) unsafe fn e2m1_doubled(codes: __m128i) -> __m128i {
+    unsafe {
+        let four_bits = _mm_set1_epi8(15);
+        let low = _mm_and_si128(codes, four_bits);
+        let high = _mm_and_si128(_mm_srli_epi16::<4>(codes), four_bits);
+        let table = _mm_loadu_si128(E2M1_DOUBLED.as_ptr().cast());
+        _mm_shuffle_epi8(table, _mm_unpacklo_epi8(low, high))
     }
 }
 

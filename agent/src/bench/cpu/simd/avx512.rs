@@ -1,6 +1,7 @@
 use std::arch::x86_64::*;
 
-use super::{Avx2, EXP2, Simd};
+use super::avx2::e2m1_doubled;
+use super::{Avx2, Simd};
 
 /// 16 lanes, AVX-512F.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
     // 8 rows × 2 vectors = 16 of 32 registers: enough to hide the latency, and it divides the usual head counts.
     const BLOCK_ROWS: usize = 8;
+    const PAIR_ROWS: usize = 8;
+    type Pair = (__m512, __m512);
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> __m512 {
@@ -45,6 +48,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn div(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn max(a: __m512, b: __m512) -> __m512 {
         unsafe { _mm512_max_ps(a, b) }
     }
@@ -55,21 +63,10 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn exp2(a: __m512) -> __m512 {
+    unsafe fn raise(a: __m512, shifted: __m512) -> __m512 {
         unsafe {
-            let x = _mm512_max_ps(a, _mm512_set1_ps(-126.0));
-            // Adding and taking away 1.5 × 2^23 rounds to the nearest integer and leaves it in the low bits.
-            let magic = _mm512_set1_ps(12_582_912.0);
-            let shifted = _mm512_add_ps(x, magic);
-            let f = _mm512_sub_ps(x, _mm512_sub_ps(shifted, magic));
-            let mut y = _mm512_set1_ps(EXP2[6]);
-            let mut k = 6;
-            while k > 0 {
-                k -= 1;
-                y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(EXP2[k]));
-            }
             let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
-            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(y), exponent))
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), exponent))
         }
     }
 
@@ -106,6 +103,73 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn store_halves(to: *mut u16, even: __m512, odd: __m512) {
+        unsafe {
+            let even = _mm512_srli_epi32::<16>(rounded(even));
+            let odd = _mm512_and_si512(rounded(odd), _mm512_set1_epi32(-0x1_0000));
+            _mm512_storeu_si512(to.cast(), _mm512_or_si512(even, odd));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> __m512 {
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bf16(to: *mut u16, value: __m512) {
+        unsafe {
+            let high = _mm512_srli_epi32::<16>(rounded(value));
+            _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(high));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pair(factors: *const f32, index: usize) -> (__m512, __m512) {
+        unsafe { (_mm512_set1_ps(*factors.add(2 * index)), _mm512_set1_ps(*factors.add(2 * index + 1))) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma_pair(a: __m512i, factors: (__m512, __m512), c: __m512) -> __m512 {
+        unsafe { Self::fma(Self::odd(a), factors.1, Self::fma(Self::even(a), factors.0, c)) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_pairs(_factors: *mut f32, _count: usize) {}
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const u8) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_e4m3(from: *const u8) -> __m512 {
+        unsafe {
+            // The sign fills the upper byte; after the shift it stands in bits 15 and 14, and the mask takes the latter.
+            let wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast()));
+            let half =
+                _mm256_and_si256(_mm256_slli_epi16::<7>(wide), _mm256_set1_epi16(0xBFFF_u16.cast_signed()));
+            _mm512_cvtph_ps(half)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_e2m1(from: *const u8) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(e2m1_doubled(_mm_loadl_epi64(from.cast())))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_e8m0(from: *const u8) -> __m512 {
+        unsafe {
+            let exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponents))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn add_bits(a: __m512i, b: __m512i) -> __m512i {
         unsafe { _mm512_add_epi64(a, b) }
     }
@@ -116,13 +180,23 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn transpose_8x16(from: *const u16, row: usize, to: *mut f32, column: usize) {
-        unsafe { Avx2::transpose_8x16(from, row, to, column) }
+    unsafe fn transpose_8x8(from: *const f32, row: usize, to: *mut f32, column: usize) {
+        unsafe { Avx2::transpose_8x8(from, row, to, column) }
     }
 
     #[inline(always)]
     unsafe fn prefetch(address: *const u16) {
         unsafe { Avx2::prefetch(address) }
+    }
+}
+
+/// The nearest bf16 (ties to even) in the high half of each lane; the low half is left over.
+#[inline(always)]
+unsafe fn rounded(value: __m512) -> __m512i {
+    unsafe {
+        let bits = _mm512_castps_si512(value);
+        let last_kept = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), last_kept)
     }
 }
 

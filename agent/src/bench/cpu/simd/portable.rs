@@ -1,4 +1,4 @@
-use super::{EXP2, Simd};
+use super::{E2M1_DOUBLED, Simd};
 
 /// Plain Rust over arrays of 8.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ impl Simd for Portable {
     type H = [u16; 16];
     const LANES: usize = 8;
     const BLOCK_ROWS: usize = 2;
+    const PAIR_ROWS: usize = 2;
+    type Pair = (F, F);
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> F {
@@ -57,6 +59,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn div(a: F, b: F) -> F {
+        lanewise!(i => a[i] / b[i])
+    }
+
+    #[inline(always)]
     unsafe fn max(a: F, b: F) -> F {
         lanewise!(i => if a[i] > b[i] { a[i] } else { b[i] })
     }
@@ -72,8 +79,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn exp2(a: F) -> F {
-        lanewise!(i => exp2_lane(a[i]))
+    unsafe fn raise(a: F, shifted: F) -> F {
+        lanewise!(i => f32::from_bits(a[i].to_bits().wrapping_add(shifted[i].to_bits() << 23)))
     }
 
     #[inline(always)]
@@ -115,6 +122,80 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn store_halves(to: *mut u16, even: F, odd: F) {
+        let mut pairs = [0_u16; 16];
+        let mut i = 0;
+        while i < 8 {
+            pairs[2 * i] = narrow(even[i]);
+            pairs[2 * i + 1] = narrow(odd[i]);
+            i += 1;
+        }
+        // SAFETY: the caller gives 16 writable values.
+        unsafe { to.cast::<[u16; 16]>().write_unaligned(pairs) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> F {
+        // SAFETY: the caller gives 8 readable values.
+        let raw = unsafe { from.cast::<[u16; 8]>().read_unaligned() };
+        lanewise!(i => widen(raw[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn store_bf16(to: *mut u16, value: F) {
+        let mut halves = [0_u16; 8];
+        let mut i = 0;
+        while i < 8 {
+            halves[i] = narrow(value[i]);
+            i += 1;
+        }
+        // SAFETY: the caller gives 8 writable values.
+        unsafe { to.cast::<[u16; 8]>().write_unaligned(halves) }
+    }
+
+    #[inline(always)]
+    unsafe fn pair(factors: *const f32, index: usize) -> (F, F) {
+        // SAFETY: the caller gives both factors of the pair.
+        unsafe { ([factors.add(2 * index).read(); 8], [factors.add(2 * index + 1).read(); 8]) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma_pair(a: [u16; 16], factors: (F, F), c: F) -> F {
+        // SAFETY: no instruction set is needed.
+        unsafe { Self::fma(Self::odd(a), factors.1, Self::fma(Self::even(a), factors.0, c)) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_pairs(_factors: *mut f32, _count: usize) {}
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const u8) -> F {
+        // SAFETY: the caller gives 8 readable bytes.
+        lanewise!(i => f32::from(unsafe { from.add(i).read() }.cast_signed()))
+    }
+
+    #[inline(always)]
+    unsafe fn load_e4m3(from: *const u8) -> F {
+        // SAFETY: the caller gives 8 readable bytes.
+        lanewise!(i => e4m3_shrunk(unsafe { from.add(i).read() }))
+    }
+
+    #[inline(always)]
+    unsafe fn load_e2m1(from: *const u8) -> F {
+        lanewise!(i => {
+            // SAFETY: the caller gives 4 readable bytes.
+            let code = unsafe { from.add(i / 2).read() } >> (i % 2 * 4) & 15;
+            f32::from(E2M1_DOUBLED[code as usize])
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load_e8m0(from: *const u8) -> F {
+        // SAFETY: the caller gives 8 readable bytes.
+        lanewise!(i => f32::from_bits(u32::from(unsafe { from.add(i).read() }) << 23))
+    }
+
+    #[inline(always)]
     unsafe fn add_bits(a: [u16; 16], b: [u16; 16]) -> [u16; 16] {
         let mut sum = a;
         let mut i = 0;
@@ -135,14 +216,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn transpose_8x16(from: *const u16, row: usize, to: *mut f32, column: usize) {
-        for token in 0..8 {
-            for d in 0..16 {
-                // SAFETY: the caller gives 8 rows of 16 values and 16 columns of 8 places.
-                unsafe {
-                    let place = (d / 2 + d % 2 * 8) * column + token;
-                    to.add(place).write(widen(from.add(token * row + d).read()));
-                }
+    unsafe fn transpose_8x8(from: *const f32, row: usize, to: *mut f32, column: usize) {
+        for r in 0..8 {
+            for c in 0..8 {
+                // SAFETY: the caller gives 8 rows and 8 columns of 8 places.
+                unsafe { to.add(c * column + r).write(from.add(r * row + c).read()) }
             }
         }
     }
@@ -151,24 +229,24 @@ impl Simd for Portable {
     unsafe fn prefetch(_address: *const u16) {}
 }
 
+/// The bits as those of an f32 whose exponents are 120 lower, put right but for [`E4M3_SHRINK`](super::E4M3_SHRINK).
+#[inline(always)]
+fn e4m3_shrunk(bits: u8) -> f32 {
+    let bits = u32::from(bits);
+    let small = f32::from_bits((bits & 0x80) << 24 | (bits & 0x7F) << 20);
+    // 2^112.
+    small * f32::from_bits(0x7780_0000)
+}
+
 #[inline(always)]
 fn widen(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// 2^x = 2^n × 2^f with n the nearest integer: the polynomial gives 2^f, the exponent bits 2^n.
+/// The nearest bf16, ties to even.
 #[inline(always)]
-fn exp2_lane(x: f32) -> f32 {
-    let x = if x > -126.0 { x } else { -126.0 };
-    // Adding and taking away 1.5 × 2^23 rounds to the nearest integer and leaves it in the low bits.
-    let shifted = x + 12_582_912.0;
-    let n = shifted - 12_582_912.0;
-    let f = x - n;
-    let mut y = EXP2[6];
-    let mut k = 6;
-    while k > 0 {
-        k -= 1;
-        y = y * f + EXP2[k];
-    }
-    f32::from_bits(y.to_bits().wrapping_add(shifted.to_bits() << 23))
+#[allow(clippy::cast_possible_truncation, reason = "16 bits are left after the shift")]
+fn narrow(value: f32) -> u16 {
+    let bits = value.to_bits();
+    (bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16) as u16
 }
