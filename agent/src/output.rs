@@ -63,7 +63,8 @@ fn say(text: &str) {
 }
 
 fn one_line(message: &str) -> String {
-    plain(&message.split_whitespace().collect::<Vec<_>>().join(" "))
+    let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    plain(&kvscope_sizing::cut_words(&words))
 }
 
 /// Names come from files; what would steer a terminal or break a row is shown as a replacement character.

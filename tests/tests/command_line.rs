@@ -83,8 +83,7 @@ fn components_add_up_to_the_whole_and_what_is_not_computed_is_null() {
 #[test]
 fn commands_of_logical_bytes_refuse_what_only_an_engine_answers_for() {
     for command in [
-        &["fit", "kimi-k2.6", "--memory", "80GB", "--tp", "8"][..],
-        &["layers", "kimi-k2.6", "--tp", "8"],
+        &["layers", "kimi-k2.6", "--tp", "8"][..],
         &["compare", "kimi-k2.6", "glm-5.1", "--tp", "8"],
         &["describe", "kimi-k2.6", "--tp", "8"],
         &["describe", "kimi-k2.6", "--tp", "8", "--set", "block_size=64"],
@@ -97,6 +96,151 @@ fn commands_of_logical_bytes_refuse_what_only_an_engine_answers_for() {
         &["pool_tokens: "],
     );
     assert_eq!(kvscope(["describe", "kimi-k2.6", "--set", "block_size=64"]).status, Some(0));
+}
+
+/// MiniMax-M2.7 in vLLM 0.33: blocks of 16 × 253,952 B. 10 GiB are 2642, one of which is never handed out. In logical
+/// bytes 10 GiB are 42,281 tokens.
+#[test]
+fn what_fits_is_found_under_an_engines_accounting_too() {
+    let fit = |engine: &str| {
+        let found =
+            kvscope(["fit", "minimax-m2.7", "--memory=10GiB", "--context=10K", "--json", "--engine", engine]);
+        assert_eq!(found.status, Some(0), "{}", found.stderr);
+        serde_json::from_str::<Value>(&found.stdout).expect("JSON")[0].clone()
+    };
+    let (vllm, logical) = (fit("vllm@0.33"), fit("logical"));
+    assert_eq!((&vllm["engine"], &vllm["largest_context"]), (&json!("vllm@0.33"), &json!(2641 * 16)));
+    assert_eq!(vllm["batches"][0]["largest_batch"], 2641 / 625);
+    assert_eq!(logical["largest_context"], (10_u64 << 30) / 253_952);
+    expect_refusal(
+        &kvscope(["fit", "minimax-m2.7", "--memory=1GB", "--engine=vllm", "--set=available_kv_bytes=2GB"]),
+        &["available_kv_bytes: "],
+    );
+}
+
+#[test]
+fn a_small_number_of_memory_needs_its_unit() {
+    for text in ["80", "80.5", "-80", "80XB"] {
+        expect_refusal(&kvscope(["fit", "kimi-k2.6", "--memory", text]), &["memory: ", text, "GB"]);
+    }
+    expect_refusal(
+        &kvscope(["size", "kimi-k2.6", "--engine=vllm", "--set=available_kv_bytes=80"]),
+        &["available_kv_bytes: 80 without a unit", "80GB"],
+    );
+    let sized = size(["kimi-k2.6", "--engine=vllm@0.33", "--set=available_kv_bytes=80GB"]);
+    assert_eq!(sized[0]["settings"]["available_kv_bytes"], 80_000_000_000_u64);
+}
+
+#[test]
+fn negative_and_broken_numbers_are_refused_by_their_option() {
+    for (option, named) in [
+        ("--tp", "tp: "),
+        ("--pp", "pp: "),
+        ("--dcp", "dcp: "),
+        ("--batch", "batch: "),
+        ("--context", "context: "),
+    ] {
+        for value in ["-1", "-1.5", "1.5", "two", ""] {
+            expect_refusal(&kvscope(["size", "kimi-k2.6", option, value]), &[named]);
+        }
+    }
+    expect_refusal(&kvscope(["serve", "--port", "-1"]), &["--port"]);
+}
+
+#[test]
+fn a_value_of_any_length_is_refused_in_a_line_that_can_be_read() {
+    let long = "x".repeat(20_000);
+    for arguments in [
+        ["size", &long, "--context=1", "--json"],
+        ["size", "kimi-k2.6", "--kv-dtype", &long],
+        ["size", "kimi-k2.6", "--context", &long],
+        ["size", "kimi-k2.6", "--engine", &long],
+        ["size", "kimi-k2.6", "--set", &long],
+        ["fit", "kimi-k2.6", "--memory", &long],
+    ] {
+        let refused = kvscope(arguments);
+        expect_refusal(&refused, &["xxx…xxx"]);
+        assert!(refused.stderr.len() < 2000, "{}", refused.stderr.len());
+    }
+}
+
+#[test]
+fn what_changes_nothing_is_said() {
+    for (arguments, named) in [
+        (&["size", "qwen3-8b", "--index-dtype=fp4"][..], "index_dtype: changes nothing"),
+        (&["layers", "qwen3-8b", "--state-dtype=f32"], "state_dtype: changes nothing"),
+        (&["fit", "qwen3-8b", "--memory=8GB", "--index-dtype=fp4"], "index_dtype: changes nothing"),
+        (
+            &["compare", "qwen3-8b", "deepseek-v3.2", "--index-dtype=fp4"],
+            "qwen3-8b: index_dtype: changes nothing",
+        ),
+        (&["explain", "qwen3-8b", "--engine=llama.cpp", "--tp=2"], "tp: changes nothing: llama.cpp"),
+        (&["size", "qwen3-8b", "--engine=vllm", "--set=n_ubatch=64"], "n_ubatch: changes nothing: vllm"),
+        (&["size", "qwen3-8b", "--engine=vllm@0.1"], "those of 0.6, the oldest known, are taken"),
+    ] {
+        let said = kvscope(arguments);
+        assert_eq!(said.status, Some(0), "{}", said.stderr);
+        assert!(said.stderr.contains(named), "{arguments:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_key_that_stands_twice_is_told_or_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("config.json");
+    let text = r#"{"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+        "num_key_value_heads": 2}"#;
+    fs::write(&path, text).expect("written");
+    let sized = size_of(&path);
+    assert_eq!(sized.status, Some(0), "{}", sized.stderr);
+    let rows: Value = serde_json::from_str(&sized.stdout).expect("JSON");
+    assert_eq!(rows[0]["slope_bytes_per_token"], 2 * 2 * 2 * 64 * 2);
+    assert!(rows[0]["warnings"].to_string().contains("stands twice, as 8 and 2"), "{rows}");
+    let strict: [&OsStr; 3] = ["size".as_ref(), path.as_os_str(), "--strict".as_ref()];
+    expect_refusal(&kvscope(strict), &["num_key_value_heads: stands twice", "config.json"]);
+}
+
+#[test]
+fn a_port_that_is_in_use_is_bad_input() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    expect_refusal(&kvscope(["serve", "--port", &port]), &[&port, "--port"]);
+}
+
+#[test]
+fn tables_and_rows_hold_every_kind_of_bytes() {
+    let table = kvscope(["size", "deepseek-v3.2", "--context=100K"]);
+    let rows = kvscope(["size", "deepseek-v3.2", "--context=100K", "--csv"]);
+    for name in ["read a step", "persisted", "transferred"] {
+        assert!(table.stdout.lines().next().expect("a header").contains(name), "{}", table.stdout);
+    }
+    let header: Vec<&str> = rows.stdout.lines().next().expect("a header").split(',').collect();
+    let latent: Vec<&str> = rows.stdout.lines().nth(1).expect("a row").split(',').collect();
+    let cell = |name: &str| latent[header.iter().position(|column| *column == name).expect(name)];
+    // 61 latents of 1,152 B: all are kept and sent, 2,048 tokens are read.
+    assert_eq!(cell("bytes"), (61 * 1_152 * 100_000_u64).to_string());
+    assert_eq!(cell("transfer_bytes"), cell("bytes"));
+    assert_eq!(cell("read_bytes_per_step"), (61 * 1_152 * 2_048).to_string());
+    assert!(!cell("persisted_bytes").is_empty());
+    let explained = kvscope(["explain", "deepseek-v3.2", "--context=100K"]);
+    assert!(explained.stdout.contains("top_k = 2048 from index_topk"), "{}", explained.stdout);
+    assert!(explained.stdout.contains("a step reads 2,048 entries"), "{}", explained.stdout);
+}
+
+#[test]
+fn an_engines_table_is_in_words_and_says_which_length_it_is_for() {
+    let shown =
+        kvscope(["size", "qwen3.5-27b", "--engine=vllm", "--context=100K", "--set=available_kv_bytes=80GB"]);
+    assert_eq!(shown.status, Some(0), "{}", shown.stderr);
+    let line = |start: &str| {
+        let found = shown.stdout.lines().find(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("no {start} in {}", shown.stdout))
+    };
+    line("Needed by one request of 262,144 tokens");
+    let requests = line("Requests of 262,144 tokens that fit");
+    let ratio = requests.split_whitespace().last().expect("a figure");
+    assert!(ratio.ends_with('×') && ratio.len() <= "9999.99×".len(), "{requests}");
+    assert!(!shown.stdout.contains("max_concurrency"), "{}", shown.stdout);
 }
 
 #[test]

@@ -32,10 +32,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let unknown = arguments.accounting.unknown();
     let models =
         [Model::load_checked(&arguments.from, unknown)?, Model::load_checked(&arguments.to, unknown)?];
-    for model in &models {
-        // Sized alone first, so that what fails is named.
-        model.state(&settings)?;
-    }
+    // Sized alone first, so that what fails is named.
+    let states = [models[0].state(&settings)?, models[1].state(&settings)?];
     let comparison = compare(version(&models[0]), version(&models[1]), &settings, n)?;
     if arguments.json {
         return output::json(&comparison);
@@ -50,9 +48,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         text.push_str(&facts(&comparison).render());
     }
     output::figures(&text)?;
-    let warnings = models.iter().flat_map(|model| {
-        model.architecture.warnings().iter().map(|warning| (model.label.as_str(), warning))
-    });
+    let warnings = models
+        .iter()
+        .zip(&states)
+        .flat_map(|(model, state)| state.warnings().iter().map(|warning| (model.label.as_str(), warning)));
     warn(warnings);
     Ok(())
 }

@@ -1,8 +1,12 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kvscope_sizing::engine::{EngineKind, EngineReport, Query, Reservation, Rest, reservation, size_in_engine};
-use kvscope_sizing::{Bytes, Derivation, Growth, PublishedFigure, StateModel, Tokens, UnitSystem, Warning};
+use kvscope_sizing::engine::{
+    EngineKind, EngineReport, Query, Reservation, Rest, reservation, size_in_engine,
+};
+use kvscope_sizing::{
+    Bytes, Derivation, Growth, PublishedFigure, Reads, StateModel, Tokens, UnitSystem, Warning, counted,
+};
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts, warn};
@@ -54,6 +58,9 @@ struct Step {
     derivation: Derivation,
     entries: Option<u64>,
     bytes: Bytes,
+    /// Entries of a layer that one decode step reads; null where it reads everything.
+    read_entries: Option<u64>,
+    read_bytes_per_step: Bytes,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,6 +125,11 @@ fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Ve
             entries: (!matches!(component.growth, Growth::Constant { .. }))
                 .then(|| component.growth.entries(n)),
             bytes: component.bytes(n)?.times(part.layers)?.times(batch)?,
+            read_entries: match component.reads {
+                Reads::Everything => None,
+                Reads::TopEntries(limit) => Some(component.growth.entries(n).min(limit)),
+            },
+            read_bytes_per_step: component.read_bytes(n)?.times(part.layers)?.times(batch)?,
         })
     };
     state.parts().iter().map(step).collect()
@@ -139,7 +151,18 @@ fn text(report: &Report<'_>) -> String {
         let entries =
             step.entries.map_or(String::new(), |entries| format!("{} × ", entry_words(step, entries)));
         let batch = if report.batch == 1 { String::new() } else { format!(" × {} requests", report.batch) };
-        add(&mut text, format!("  {entries}{} layers{batch}: {}", step.layers, step.bytes));
+        let layers = counted(step.layers, "layer", "layers");
+        add(&mut text, format!("  {entries}{layers}{batch}: {}", step.bytes));
+        if let Some(read) = step.read_entries {
+            let read = counted(read, "entry", "entries");
+            add(
+                &mut text,
+                format!(
+                    "  a step reads {read} (at most top_k) × {layers}{batch}: {}",
+                    step.read_bytes_per_step
+                ),
+            );
+        }
     }
     let shown = report.resident_bytes.display(UnitSystem::Decimal);
     add(&mut text, format!("\nresident: {} ({shown})", report.resident_bytes));
@@ -176,8 +199,12 @@ fn reserved_text(beside: &Reservation) -> String {
     }
     match &beside.rest {
         Rest::None => {}
-        Rest::More(bytes, why) => between.row(["kept otherwise".to_owned(), format!("+ {bytes}"), (*why).to_owned()]),
-        Rest::Less(bytes, why) => between.row(["kept otherwise".to_owned(), format!("- {bytes}"), (*why).to_owned()]),
+        Rest::More(bytes, why) => {
+            between.row(["kept otherwise".to_owned(), format!("+ {bytes}"), (*why).to_owned()])
+        }
+        Rest::Less(bytes, why) => {
+            between.row(["kept otherwise".to_owned(), format!("- {bytes}"), (*why).to_owned()])
+        }
     }
     if beside.padding.is_empty() && beside.rest == Rest::None {
         return format!("\n{}", parts.render().trim_end());
@@ -186,11 +213,11 @@ fn reserved_text(beside: &Reservation) -> String {
 }
 
 fn entry_words(step: &Step, entries: u64) -> String {
-    let entries = kvscope_sizing::group_digits(entries);
+    let entries = counted(entries, "entry", "entries");
     match step.growth {
-        Growth::Compressed { ratio, .. } => format!("{entries} entries (one for {ratio} tokens)"),
-        Growth::Window { window, .. } => format!("{entries} entries (window {window})"),
-        Growth::Chunk { chunk, .. } => format!("{entries} entries (chunk {chunk})"),
-        Growth::Linear { .. } | Growth::Constant { .. } => format!("{entries} entries"),
+        Growth::Compressed { ratio, .. } => format!("{entries} (one for {ratio} tokens)"),
+        Growth::Window { window, .. } => format!("{entries} (window {window})"),
+        Growth::Chunk { chunk, .. } => format!("{entries} (chunk {chunk})"),
+        Growth::Linear { .. } | Growth::Constant { .. } => entries,
     }
 }

@@ -1,5 +1,6 @@
 use clap::Args;
-use kvscope_sizing::{Bytes, LargestContext, Tokens, UnitSystem};
+use kvscope_sizing::engine::{Engine, EngineKind, Query, largest_batch_in, largest_context_in, report};
+use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts, warn};
@@ -24,12 +25,12 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// What fits, in logical bytes: found by inverting the growth function, exact to one token and one request.
+/// What fits, found by inverting the growth function or what the engine reserves: exact to one token and one request.
 #[derive(Debug, Serialize)]
 struct Fit {
     model: String,
     memory_bytes: Bytes,
-    engine: &'static str,
+    engine: Engine,
     batch: u64,
     /// Tokens that fit for each request of the batch; null where not even the fixed part fits.
     largest_context: Option<Tokens>,
@@ -37,6 +38,7 @@ struct Fit {
     unbounded: bool,
     max_context: Option<u64>,
     batches: Vec<BatchAt>,
+    warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Serialize)]
@@ -47,41 +49,19 @@ struct BatchAt {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.logical_settings()?;
-    let memory: Bytes = arguments.memory.parse()?;
+    let settings = arguments.accounting.settings()?;
+    let engine = arguments.accounting.engine()?;
+    let memory = Bytes::given(&arguments.memory)?;
     let batch = arguments.contexts.batch()?;
     let contexts = arguments.contexts.tokens()?;
     let mut fits = Vec::new();
     let mut warnings = Vec::new();
     for name in &arguments.models {
         let model = Model::load_checked(name, arguments.accounting.unknown())?;
-        let state = model.state(&settings)?;
-        let failed = |error: kvscope_sizing::Error| model.failure(&error);
-        let (largest_context, unbounded) =
-            match state.largest_context(memory, batch, Tokens::MAX).map_err(failed)? {
-                LargestContext::Nothing => (None, false),
-                LargestContext::Budget { tokens } => (Some(tokens), false),
-                LargestContext::Limit { tokens } => (Some(tokens), true),
-            };
-        let at = |context: &Tokens| {
-            Ok(BatchAt {
-                context: *context,
-                largest_batch: state.largest_batch(memory, *context).map_err(failed)?,
-            })
-        };
-        fits.push(Fit {
-            model: model.label.clone(),
-            memory_bytes: memory,
-            engine: "logical",
-            batch,
-            largest_context,
-            unbounded,
-            max_context: model.architecture.max_context().map(kvscope_sizing::Fact::get),
-            batches: contexts.iter().map(at).collect::<Result<_, Failure>>()?,
-        });
-        warnings.extend(
-            model.architecture.warnings().iter().map(|warning| (model.label.clone(), warning.clone())),
-        );
+        let question = Question { engine: &engine, settings: &settings, memory, batch, contexts: &contexts };
+        let (fit, doubts) = question.answer(&model).map_err(|error| model.failure(&error))?;
+        fits.push(fit);
+        warnings.extend(doubts.into_iter().map(|warning| (model.label.clone(), warning)));
     }
     if arguments.json {
         return output::json(&fits);
@@ -91,9 +71,68 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is asked of each model.
+struct Question<'a> {
+    engine: &'a Engine,
+    settings: &'a Settings,
+    memory: Bytes,
+    batch: u64,
+    contexts: &'a [Tokens],
+}
+
+impl Question<'_> {
+    fn answer(&self, model: &Model) -> kvscope_sizing::Result<(Fit, Vec<Warning>)> {
+        let state = model.state_in(self.settings)?;
+        let mut query = Query::new(&model.architecture, self.engine.clone(), self.settings)?;
+        query.batch = self.batch;
+        // Logical bytes without ranks are the growth function's own; whatever else is asked, a profile answers.
+        let dense = self.engine.kind() == EngineKind::Logical && !self.settings.names_an_engine();
+        let largest = if dense {
+            state.largest_context(self.memory, self.batch, Tokens::MAX)?
+        } else {
+            largest_context_in(&query, self.memory, Tokens::MAX)?
+        };
+        let (largest_context, unbounded) = match largest {
+            LargestContext::Nothing => (None, false),
+            LargestContext::Budget { tokens } => (Some(tokens), false),
+            LargestContext::Limit { tokens } => (Some(tokens), true),
+        };
+        let batch_at = |context: &Tokens| {
+            let largest_batch = if dense {
+                state.largest_batch(self.memory, *context)?
+            } else {
+                largest_batch_in(&query, self.memory, *context)?
+            };
+            Ok(BatchAt { context: *context, largest_batch })
+        };
+        let batches = self.contexts.iter().map(batch_at).collect::<kvscope_sizing::Result<_>>()?;
+        let mut warnings = state.warnings().to_vec();
+        if !dense {
+            let asked = Query { context: largest_context.filter(|_| !unbounded), ..query.clone() };
+            warnings.extend(report(&asked)?.warnings);
+        }
+        let fit = Fit {
+            model: model.label.clone(),
+            memory_bytes: self.memory,
+            engine: self.engine.clone(),
+            batch: self.batch,
+            largest_context,
+            unbounded,
+            max_context: model.architecture.max_context().map(kvscope_sizing::Fact::get),
+            batches,
+            warnings: warnings.clone(),
+        };
+        Ok((fit, warnings))
+    }
+}
+
 fn table(fits: &[Fit], memory: Bytes, batch: u64) -> Figures {
     let requests = if batch == 1 { "one request".to_owned() } else { format!("{batch} requests") };
-    let longest = format!("longest context, {requests} in {}", memory.display(UnitSystem::Decimal));
+    let place = match fits.first() {
+        Some(fit) if fit.engine.kind() != EngineKind::Logical => format!(" on one rank of {}", fit.engine),
+        _ => String::new(),
+    };
+    let longest = format!("longest context, {requests} in {}{place}", memory.display(UnitSystem::Decimal));
     let mut header = vec!["model".to_owned(), longest, "config allows".to_owned()];
     if let Some(fit) = fits.first() {
         header.extend(fit.batches.iter().map(|at| format!("requests of {}", at.context.short())));

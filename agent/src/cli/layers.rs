@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem, layer_runs};
+use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem, layer_ranges};
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts, warn};
@@ -136,7 +136,7 @@ fn grouped_rows(report: &Report) -> Result<Figures, Failure> {
             shown[*other] = true;
         }
         table.row([
-            ranges(&equal),
+            layer_ranges(&equal),
             layer.mixer.clone(),
             kept(layer),
             equal.len().to_string(),
@@ -203,15 +203,4 @@ fn kept(layer: &LayerRow) -> String {
         })
         .collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(" + ") }
-}
-
-/// `0–2, 4–6, 8`; long lists of single layers are cut.
-fn ranges(layers: &[usize]) -> String {
-    let mut parts = layer_runs(layers);
-    if parts.len() > 5 {
-        let last = parts.pop().unwrap_or_default();
-        parts.truncate(3);
-        parts.push(format!("… {last}"));
-    }
-    parts.join(", ")
 }

@@ -16,7 +16,7 @@ mod size;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Command as Cli, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::output;
@@ -62,7 +62,8 @@ enum Command {
 
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let parsed = with_negative_numbers(Arguments::command()).try_get_matches();
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => {
             output::error(&usage(&error));
@@ -73,6 +74,16 @@ pub fn run() -> ExitCode {
         }
     };
     finish(dispatch(arguments.command))
+}
+
+/// Lets every option take `-1` as its value, so that the option itself says what it takes.
+fn with_negative_numbers(command: Cli) -> Cli {
+    command
+        .mut_args(|argument| {
+            let takes_values = argument.get_action().takes_values();
+            argument.allow_negative_numbers(takes_values)
+        })
+        .mut_subcommands(with_negative_numbers)
 }
 
 fn finish(result: Result<(), Failure>) -> ExitCode {

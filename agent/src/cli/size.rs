@@ -61,8 +61,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Totals, then components where there is one model and context.
 fn table(sizes: &[Size]) -> String {
-    let mut totals =
-        Figures::new(1, &["model", "context", "resident", "bytes", "slope", "fixed", "read a step"]);
+    let header = [
+        "model",
+        "context",
+        "resident",
+        "bytes",
+        "slope",
+        "fixed",
+        "read a step",
+        "persisted",
+        "transferred",
+    ];
+    let mut totals = Figures::new(1, &header);
     for size in sizes {
         totals.row([
             size.model.clone(),
@@ -72,6 +82,8 @@ fn table(sizes: &[Size]) -> String {
             size.slope_bytes_per_token.to_string(),
             size.fixed_bytes.display(UnitSystem::Decimal),
             shown(size.read_bytes_per_step),
+            shown(size.persisted_bytes),
+            shown(size.transfer_bytes),
         ]);
     }
     let mut text = totals.render();
@@ -108,6 +120,8 @@ fn exact_rows(sizes: &[Size]) -> Figures {
         "slope_bytes_per_token",
         "fixed_bytes",
         "read_bytes_per_step",
+        "persisted_bytes",
+        "transfer_bytes",
     ];
     let mut rows = Figures::new(1, &header);
     for size in sizes {
@@ -128,6 +142,8 @@ fn exact_rows(sizes: &[Size]) -> Figures {
                 part.slope_bytes_per_token.as_f64().to_string(),
                 part.fixed_bytes.get().to_string(),
                 count(part.read_bytes_per_step),
+                count(part.persisted_bytes),
+                count(part.transfer_bytes),
             ]);
         }
     }

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::bench::Store;
 use crate::failure::Failure;
+use crate::input::reason;
 use crate::output;
 
 /// What every handler may use.
@@ -36,9 +37,9 @@ pub(crate) fn run(port: u16, store: Store) -> Result<(), Failure> {
 
 async fn serve(port: u16, store: Store) -> Result<(), Failure> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|error| Failure::check(format!("{address}: {error}; choose another with --port")))?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::input(format!("{address}: {}; choose another with --port", reason(&error)))
+    })?;
     let address = listener.local_addr().map_err(|error| Failure::check(format!("{address}: {error}")))?;
     output::figures(&format!("explorer and API on http://{address}/\n"))?;
     if !site::is_embedded() {

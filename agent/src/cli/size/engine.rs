@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 
-use kvscope_sizing::engine::{Engine, EngineSize, Figure, size_in_engine};
-use kvscope_sizing::{Settings, UnitSystem};
+use kvscope_sizing::engine::{Engine, EngineSize, Figure, Quantity, size_in_engine};
+use kvscope_sizing::{Settings, Tokens, UnitSystem};
 
 use super::Arguments;
 use crate::cli::request::warn;
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
+
+/// What a label says where the figure is for the longest request.
+const LONGEST: &str = "the longest length";
 
 pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -> Result<(), Failure> {
     let batch = arguments.contexts.batch()?;
@@ -38,48 +41,64 @@ pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -
 }
 
 fn text(size: &EngineSize) -> String {
+    let report = &size.report;
     let context = size.logical.context.map_or(String::new(), |n| format!(" at {n} tokens"));
-    let mut text = format!("{} in {}{context}\n\n", size.logical.model, size.report.engine);
-    let mut table = Figures::new(1, &["quantity", "exact", "rounded"]);
+    let mut text = format!("{} in {}{context}\n\n", size.logical.model, report.engine);
+    let mut table = Figures::new(1, &["figure", "rounded", "exact"]);
     // Parts that the model does not have are left out here; the JSON holds them.
-    for (quantity, figure) in size.report.figures.iter().filter(|(_, figure)| figure.whole() != Some(0)) {
-        table.row([quantity.name().to_owned(), figure.to_string(), rounded(*figure)]);
+    for (quantity, figure) in report.figures.iter().filter(|(_, figure)| figure.as_f64() != 0.0) {
+        let (rounded, exact) = shown(*quantity, *figure);
+        table.row([label(*quantity, report.max_model_len), rounded, exact]);
     }
     if let Some(bytes) = size.logical.resident_bytes {
-        table.row([
-            "logical resident_bytes".to_owned(),
-            bytes.to_string(),
-            bytes.display(UnitSystem::Decimal),
-        ]);
+        table.row(["Logical".to_owned(), bytes.display(UnitSystem::Decimal), bytes.to_string()]);
     }
     text.push_str(&table.render());
-    if !size.report.padding.is_empty() {
-        let mut padding = Figures::new(1, &["padding", "bytes", "why"]).text_last();
-        for row in &size.report.padding {
-            padding.row([row.what.clone(), row.bytes.to_string(), row.why.clone()]);
+    if !report.padding.is_empty() {
+        let mut padding = Figures::new(1, &["padding", "rounded", "exact", "why"]).text_last();
+        for row in &report.padding {
+            let rounded = row.bytes.display(UnitSystem::Decimal);
+            padding.row([row.what.clone(), rounded, row.bytes.to_string(), row.why.clone()]);
         }
         text.push('\n');
         text.push_str(&padding.render());
     }
-    if !size.report.log_lines.is_empty() {
-        text.push_str("\nlog lines\n");
-        for line in &size.report.log_lines {
+    if !report.log_lines.is_empty() {
+        text.push_str("\nLines of the engine's log\n");
+        for line in &report.log_lines {
             writeln!(text, "  {line}").expect("writing to a string");
         }
     }
-    if !size.report.unanswered.is_empty() {
-        text.push_str("\nnot computed\n");
-        for row in &size.report.unanswered {
-            writeln!(text, "  {}: {}", row.quantity.name(), row.why).expect("writing to a string");
+    if !report.unanswered.is_empty() {
+        text.push_str("\nNot computed\n");
+        for row in &report.unanswered {
+            writeln!(text, "  {}: {}", label(row.quantity, report.max_model_len), row.why)
+                .expect("writing to a string");
         }
     }
     text
 }
 
-fn rounded(figure: Figure) -> String {
+/// The words for a figure, with the length that it is for.
+fn label(quantity: Quantity, longest: Option<Tokens>) -> String {
+    let words = quantity.label();
+    match longest {
+        Some(longest) if words.contains(LONGEST) => words.replace(LONGEST, &format!("{longest} tokens")),
+        _ if words.starts_with(|c: char| c.is_lowercase()) => format!("  {words}"),
+        _ => words.to_owned(),
+    }
+}
+
+/// A figure in three significant digits where it is long, and exactly.
+fn shown(quantity: Quantity, figure: Figure) -> (String, String) {
     match figure {
-        Figure::Bytes(bytes) => bytes.display(UnitSystem::Decimal),
-        _ => String::new(),
+        Figure::Bytes(bytes) => (bytes.display(UnitSystem::Decimal), bytes.to_string()),
+        Figure::Slope(slope) => (String::new(), slope.to_string()),
+        Figure::Ratio(ratio) if quantity == Quantity::PaddingFraction => {
+            (format!("{:.1} %", ratio * 100.0), String::new())
+        }
+        Figure::Ratio(ratio) => (format!("{ratio:.2}×"), String::new()),
+        _ => (String::new(), figure.to_string()),
     }
 }
 
