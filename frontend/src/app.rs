@@ -1,16 +1,27 @@
 //! The whole page: header, rooms, and what can be dropped on it.
 
-use kvscope_protocol::{Room, ViewState};
+use std::sync::Arc;
+
+use kvscope_protocol::Room;
 use leptos::ev;
 use leptos::prelude::*;
 
 use crate::agent_client;
 use crate::erased::{mark, nothing, on, part, words};
 use crate::files;
-use crate::state::address::link_to;
-use crate::state::{Agent, Look, Page, Step, THEMES};
+use crate::state::{Agent, Look, Page, THEMES};
+use crate::ui::follow;
+use crate::views::claims::claims_room;
 use crate::views::growth::GrowthRoom;
+use crate::views::log::{self, log_room};
 use crate::views::measure::MeasureRoom;
+
+const DOORS: [(Room, &str); 4] = [
+    (Room::Growth, "Growth"),
+    (Room::Claims, "Claims"),
+    (Room::Log, "Log"),
+    (Room::Measure, "Measure"),
+];
 
 /// The page.
 #[component]
@@ -24,6 +35,8 @@ pub(crate) fn App() -> impl IntoView {
 
     let room = move || match page.room() {
         Room::Growth => view! { <GrowthRoom/> }.into_any(),
+        Room::Claims => claims_room(page),
+        Room::Log => log_room(page),
         Room::Measure => view! { <MeasureRoom/> }.into_any(),
     };
     view! {
@@ -53,10 +66,11 @@ fn header(page: Page, look: Look) -> AnyView {
         view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
     };
     let themes: Vec<AnyView> = THEMES.into_iter().map(theme).collect();
+    let doors: Vec<AnyView> = DOORS.into_iter().map(|(room, name)| door(page, room, name)).collect();
     view! {
         <header class="top">
             <span class="wordmark">"kvscope"</span>
-            <nav aria-label="Rooms">{door(page, Room::Growth, "Growth")} {door(page, Room::Measure, "Measure")}</nav>
+            <nav aria-label="Rooms">{doors}</nav>
             <span class="agent" data-agent=mark(is_there)>{words(agent)}</span>
             <label class="theme">"theme " <select on:change=on(choose)>{themes}</select></label>
         </header>
@@ -66,16 +80,9 @@ fn header(page: Page, look: Look) -> AnyView {
 
 /// A link to a room that keeps everything else as it is.
 fn door(page: Page, room: Room, name: &'static str) -> AnyView {
-    let link = move || page.view(|view| link_to(&ViewState { room, ..view.clone() }));
-    let open = move |event: ev::MouseEvent| {
-        if event.ctrl_key() || event.meta_key() || event.shift_key() {
-            return;
-        }
-        event.prevent_default();
-        page.change(Step::Push, |view| view.room = room);
-    };
+    let (link, open) = follow(page, Arc::new(move |view| view.room = room));
     let is_current = move || (page.room() == room).then(|| "page".to_owned());
-    view! { <a href=words(link) on:click=on(open) aria-current=mark(is_current)>{name}</a> }.into_any()
+    view! { <a href=link on:click=open aria-current=mark(is_current)>{name}</a> }.into_any()
 }
 
 /// Why the last thing that the reader gave was refused.
@@ -133,7 +140,11 @@ fn accept_drops(page: Page) {
         event.prevent_default();
         let Some(list) = event.data_transfer().and_then(|data| data.files()) else { return };
         for file in (0..list.length()).filter_map(|index| list.get(index)) {
-            files::open(page, &file);
+            if log::is_log(page, &file) {
+                log::open(page, &file);
+            } else {
+                files::open(page, &file);
+            }
         }
     });
 }

@@ -85,6 +85,11 @@ fn own_model(page: Page, name: &str, text: &str) -> Result<Model, String> {
 fn show_model(page: Page, model: Model) {
     let id = model.id.clone();
     page.opened.update(|opened| opened.models.push(Shared::new(model)));
+    // A config that is opened beside a log is the model of the log.
+    if untrack(|| page.room()) == Room::Log {
+        page.log_model.set(Some(id));
+        return;
+    }
     page.change(Step::Push, |view| {
         view.room = Room::Growth;
         view.models.push(id.clone());

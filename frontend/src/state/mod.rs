@@ -16,7 +16,7 @@ use kvscope_sizing::Tokens;
 use leptos::prelude::*;
 
 pub(crate) use look::{Look, THEMES, ink};
-pub(crate) use models::{Chosen, Model};
+pub(crate) use models::{Chosen, Model, find_model};
 
 /// A value that is compared by identity, so that memos of large values notify only when there is a new one.
 #[derive(Debug)]
@@ -90,7 +90,12 @@ pub(crate) struct Page {
     agent: RwSignal<Option<String>>,
     /// Whether the first figure is drawn.
     pub(crate) ready: RwSignal<bool>,
-    is_measuring: Memo<u64>,
+    /// The text of a start-up log, as far as it was typed.
+    pub(crate) log: RwSignal<Option<String>>,
+    /// The version to recompute a log for, in place of the one that it names.
+    pub(crate) log_model: RwSignal<Option<String>>,
+    /// Changes with the room alone.
+    room: Memo<u64>,
     context: Memo<u64>,
     batch: Memo<u64>,
     chosen: Memo<Shared<models::ChosenSet>>,
@@ -127,7 +132,9 @@ impl Page {
             refusal: RwSignal::new(None),
             agent: RwSignal::new(None),
             ready: RwSignal::new(false),
-            is_measuring: Memo::new(move |_| u64::from(view.with(|view| view.room == Room::Measure))),
+            log: RwSignal::new(None),
+            log_model: RwSignal::new(None),
+            room: Memo::new(move |_| view.with(|view| view.room as u64)),
             context: Memo::new(move |_| view.with(|view| view.context.get())),
             batch: Memo::new(move |_| view.with(|view| view.batch)),
             chosen,
@@ -144,7 +151,8 @@ impl Page {
 
     /// The room that is open, tracked; it changes only with the room.
     pub(crate) fn room(&self) -> Room {
-        if self.is_measuring.get() == 1 { Room::Measure } else { Room::Growth }
+        let _ = self.room.get();
+        self.view.with_untracked(|view| view.room)
     }
 
     /// The context that is set, tracked.

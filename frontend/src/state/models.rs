@@ -90,16 +90,20 @@ fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
         if found.iter().any(|(known, _)| known == id) {
             continue;
         }
-        let model = match own.iter().find(|model| model.id == *id) {
-            Some(model) => Ok(model.clone()),
-            None if id.starts_with(Model::OWN) => Err(format!(
-                "{id} is a config that was opened where this link was made; open it here to see it"
-            )),
-            None => catalogue_model(id).map(Shared::new),
-        };
-        found.push((id.clone(), model));
+        found.push((id.clone(), find_model(id, own)));
     }
     found
+}
+
+/// Finds a version by its id, among the reader's own configs first.
+pub(crate) fn find_model(id: &str, own: &[Shared<Model>]) -> Result<Shared<Model>, String> {
+    match own.iter().find(|model| model.id == *id) {
+        Some(model) => Ok(model.clone()),
+        None if id.starts_with(Model::OWN) => Err(format!(
+            "{id} is a config that was opened where this link was made; open it here to see it"
+        )),
+        None => catalogue_model(id).map(Shared::new),
+    }
 }
 
 /// The state of every version that was found.

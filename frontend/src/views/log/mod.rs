@@ -1,0 +1,64 @@
+//! Log: what an engine's start-up log means, line by line, recomputed.
+
+mod reading;
+mod source;
+
+use kvscope_sizing::log::log_text;
+use leptos::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+use crate::erased::{effect, part};
+use crate::state::{Page, Step};
+use kvscope_protocol::Room;
+use source::source;
+
+/// As the command line has it.
+const LARGEST_MIB: u32 = 64;
+
+/// The room that answers "what did my engine just say, and is it right?".
+pub(crate) fn log_room(page: Page) -> AnyView {
+    effect(move || page.ready.set(true));
+    effect(move || document().set_title("Log · kvscope"));
+    view! {
+        <div class="log room">
+            {source(page)}
+            <main id="content" aria-live="polite">{part(move || reading::reading(page))}</main>
+        </div>
+    }
+    .into_any()
+}
+
+/// Whether a dropped file is taken for a log: by its name, or because nothing else is dropped on this room.
+pub(crate) fn is_log(page: Page, file: &web_sys::File) -> bool {
+    let name = file.name().to_ascii_lowercase();
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    ends(&[".log", ".txt", ".out", ".err"])
+        || (untrack(|| page.room()) == Room::Log && !ends(&[".json", ".jsonl", ".gguf"]))
+}
+
+/// Reads a file into the box.
+pub(crate) fn open(page: Page, file: &web_sys::File) {
+    let name = file.name();
+    let size = file.size();
+    if size > f64::from(LARGEST_MIB << 20) {
+        let sentence = format!("{name}: larger than {LARGEST_MIB} MiB; give the lines of the start alone");
+        page.refusal.set(Some(sentence));
+        return;
+    }
+    let bytes = file.array_buffer();
+    leptos::task::spawn_local(async move {
+        match JsFuture::from(bytes).await {
+            Ok(bytes) => take(page, log_text(&js_sys::Uint8Array::new(&bytes).to_vec())),
+            Err(_) => {
+                page.refusal.set(Some(format!("{name}: the browser could not read it; is it still there?")));
+            }
+        }
+    });
+}
+
+/// Puts a whole log into the box and opens the room.
+fn take(page: Page, text: String) {
+    page.refusal.set(None);
+    page.log.set(Some(text));
+    page.change(Step::Push, |view| view.room = Room::Log);
+}
