@@ -2,7 +2,7 @@
 //! the kept inputs leaves and x comes.
 //!
 //! The state is `[kernel − 1][channels]`, the oldest input first; every step reads all of it and writes all of it, one
-//! column further (vLLM and SGLang shift it too). The taps are bf16, `[kernel][channels]`. A bias, where a model has one,
+//! column further (vLLM and SGLang shift it too). The taps are bf16, `[kernel][channels]`, held in blocks as bf16 state is. A bias, where a model has one,
 //! is left out.
 //!
 //! - **Bytes**: (kernel − 1) × channels values are read and as many written. Taps are weights, which are not counted.
@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::element::Element;
-use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
+use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch, exp2_each};
 
 /// A layer's convolution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,8 +52,8 @@ impl Convolution {
         }
     }
 
-    /// Channels that workers take together: whole vectors of every instruction set.
-    pub(crate) const BLOCK: usize = 16;
+    /// Channels that workers take together: whole pairs of vectors of every instruction set.
+    pub(crate) const BLOCK: usize = 32;
 
     /// Whether whole blocks make up the channels.
     pub(crate) fn is_whole(&self) -> bool {
@@ -128,41 +128,56 @@ unsafe fn shift<S: Simd, E: Element, const FACTORS: bool>(
     let (channels, newest) = (convolution.channels, convolution.kernel - 1);
     let (taps, inputs) = (span.taps.as_ptr(), span.inputs.as_ptr());
     let mut channel = span.channels.start;
-    // SAFETY: `update` checked the lengths; channels come in whole vectors.
+    // SAFETY: `update` checked the lengths; channels come in whole pairs of vectors.
     unsafe {
         while channel < span.channels.end {
-            let mut x = S::load(inputs.add(channel));
+            let mut x = f32::load_pair::<S>(inputs.add(channel));
             if FACTORS {
-                x = S::mul(x, S::load(inputs.add(channels + channel)));
+                x = multiply::<S>(x, f32::load_pair::<S>(inputs.add(channels + channel)));
             }
-            let mut sum = S::mul(x, S::load_bf16(taps.add(newest * channels + channel)));
+            let mut sum = multiply::<S>(x, u16::load_pair::<S>(taps.add(newest * channels + channel)));
             for column in 0..newest {
                 let at = state.add(column * channels + channel);
-                let kept = E::load::<S>(at);
-                sum = S::fma(kept, S::load_bf16(taps.add(column * channels + channel)), sum);
+                let kept = E::load_pair::<S>(at);
+                let tap = u16::load_pair::<S>(taps.add(column * channels + channel));
+                sum = [S::fma(kept[0], tap[0], sum[0]), S::fma(kept[1], tap[1], sum[1])];
                 if column > 0 {
-                    E::store::<S>(at.sub(channels), kept);
+                    E::store_pair::<S>(at.sub(channels), kept);
                 }
             }
-            E::store::<S>(state.add((newest - 1) * channels + channel), x);
+            E::store_pair::<S>(state.add((newest - 1) * channels + channel), x);
             let y = if FACTORS {
-                S::mul(sum, S::load(inputs.add(2 * channels + channel)))
+                multiply::<S>(sum, f32::load_pair::<S>(inputs.add(2 * channels + channel)))
             } else {
                 silu::<S>(sum)
             };
-            S::store(span.output.as_mut_ptr().add(channel - span.channels.start), y);
-            channel += S::LANES;
+            f32::store_pair::<S>(span.output.as_mut_ptr().add(channel - span.channels.start), y);
+            channel += 2 * S::LANES;
         }
     }
 }
 
+#[inline(always)]
+unsafe fn multiply<S: Simd>(a: [S::F; 2], b: [S::F; 2]) -> [S::F; 2] {
+    // SAFETY: the caller's instruction set.
+    unsafe { [S::mul(a[0], b[0]), S::mul(a[1], b[1])] }
+}
+
 /// x·σ(x) = x / (1 + e^−x).
 #[inline(always)]
-unsafe fn silu<S: Simd>(x: S::F) -> S::F {
+unsafe fn silu<S: Simd>(x: [S::F; 2]) -> [S::F; 2] {
     // SAFETY: the caller's instruction set. Where e^−x would be beyond 2^126 the result is below 1e-36 either way.
     unsafe {
-        let exponent = S::max(S::mul(x, S::splat(std::f32::consts::LOG2_E)), S::splat(-126.0));
-        let power = S::exp2(S::sub(S::splat(0.0), exponent));
-        S::div(x, S::add(S::splat(1.0), power))
+        let mut exponents = x;
+        for half in 0..2 {
+            let exponent = S::max(S::mul(x[half], S::splat(std::f32::consts::LOG2_E)), S::splat(-126.0));
+            exponents[half] = S::sub(S::splat(0.0), exponent);
+        }
+        let powers = exp2_each::<S, 2>(exponents);
+        let mut y = x;
+        for half in 0..2 {
+            y[half] = S::div(x[half], S::add(S::splat(1.0), powers[half]));
+        }
+        y
     }
 }

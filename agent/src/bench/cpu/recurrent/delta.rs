@@ -7,7 +7,7 @@
 //! written once.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
-use super::element::{Element, arrange, by_storage, prefetch};
+use super::element::{Element, by_storage, prefetch};
 use super::form::{Before, Recurrence, Span, draw_decay};
 use super::reference::{DeltaHead, Outcome, delta_rule};
 use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
@@ -79,8 +79,8 @@ impl Recurrence for DeltaRule {
         self.v_heads * (self.decays() + 1)
     }
 
-    fn instruction_set(&self, available: &[InstructionSet]) -> Option<InstructionSet> {
-        available.iter().copied().find(|set| set.divides(&[self.k_dim]))
+    fn row(&self) -> usize {
+        self.k_dim
     }
 
     fn scratch(&self) -> usize {
@@ -94,8 +94,7 @@ impl Recurrence for DeltaRule {
     }
 
     fn update(&self, set: InstructionSet, span: Span<'_>) {
-        span.check(self);
-        assert!(set.divides(&[self.k_dim]));
+        span.check(self, set);
         dispatch!(set, body, (*self, span), (DeltaRule, Span<'_>));
     }
 
@@ -133,18 +132,20 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: DeltaRule, state: *mut E, spa
     // SAFETY: `update` checked the lengths: places lie within the activations, gates and state of these units.
     unsafe {
         let scratch = span.scratch.as_mut_ptr();
-        let [decay, key, query, decayed_key, decayed_query] = [0, 1, 2, 3, 4].map(|n| scratch.add(n * width));
+        let (key, query) = (scratch, scratch.add(width));
+        let (decayed_key, decayed_query) = (scratch.add(2 * width), scratch.add(3 * width));
+        let repeated = scratch.add(4 * width);
         for (place, head) in span.units.enumerate() {
             let [query_at, key_at, value_at] = layer.places(head);
-            arrange::<S, E>(span.activations.as_ptr().add(query_at), query, width);
-            arrange::<S, E>(span.activations.as_ptr().add(key_at), key, width);
-            match layer.decay {
-                Decay::Head => std::slice::from_raw_parts_mut(decay, width).fill(span.gates[head]),
-                Decay::Key => {
-                    arrange::<S, E>(span.gates.as_ptr().add(head * width), decay, width);
+            let activations = span.activations.as_ptr();
+            let agreement = normalise::<S>(activations.add(key_at), activations.add(query_at), key, query, width);
+            let decay = match layer.decay {
+                Decay::Head => {
+                    std::slice::from_raw_parts_mut(repeated, width).fill(span.gates[head]);
+                    repeated.cast_const()
                 }
-            }
-            let agreement = normalise::<S>(key, query, width);
+                Decay::Key => span.gates.as_ptr().add(head * width),
+            };
             let mut d = 0;
             while d < width {
                 let a = S::load(decay.add(d));
@@ -162,7 +163,7 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: DeltaRule, state: *mut E, spa
                 let rows = state.add(row * width);
                 prefetch::<S, E>(rows, AHEAD_BYTES, ROWS * width);
                 let sums = products::<S, E, ROWS>(&operands, rows);
-                let [p, r] = [S::sum4(sums[0]), S::sum4(sums[1])];
+                let (p, r) = (S::sum4(sums[0]), S::sum4(sums[1]));
                 let u = correction.apply(&p, &r, value.add(row), output.add(row));
                 change::<S, E, ROWS>(&operands, rows, u);
                 row += ROWS;
@@ -170,7 +171,7 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: DeltaRule, state: *mut E, spa
             while row < layer.v_dim {
                 let rows = state.add(row * width);
                 let sums = products::<S, E, 1>(&operands, rows);
-                let [p, r] = [[S::sum(sums[0][0])], [S::sum(sums[1][0])]];
+                let (p, r) = ([S::sum(sums[0][0])], [S::sum(sums[1][0])]);
                 let u = correction.apply(&p, &r, value.add(row), output.add(row));
                 change::<S, E, 1>(&operands, rows, u);
                 row += 1;
@@ -179,7 +180,7 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: DeltaRule, state: *mut E, spa
     }
 }
 
-/// Vectors of one head, arranged as the state's rows are loaded.
+/// Vectors of one head.
 struct Operands {
     width: usize,
     decay: *const f32,
@@ -216,16 +217,22 @@ impl Correction {
     }
 }
 
-/// Brings key and query to length 1, divides the query by √width, and gives k·q.
+/// Writes key and query brought to length 1, the query also divided by √width, and gives their product.
 #[inline(always)]
-unsafe fn normalise<S: Simd>(key: *mut f32, query: *mut f32, width: usize) -> f32 {
-    // SAFETY: both have `width` values.
+unsafe fn normalise<S: Simd>(
+    from_key: *const f32,
+    from_query: *const f32,
+    key: *mut f32,
+    query: *mut f32,
+    width: usize,
+) -> f32 {
+    // SAFETY: all have `width` values.
     unsafe {
         let zero = S::splat(0.0);
         let (mut keys, mut queries, mut both) = (zero, zero, zero);
         let mut d = 0;
         while d < width {
-            let (k, q) = (S::load(key.add(d)), S::load(query.add(d)));
+            let (k, q) = (S::load(from_key.add(d)), S::load(from_query.add(d)));
             keys = S::fma(k, k, keys);
             queries = S::fma(q, q, queries);
             both = S::fma(k, q, both);
@@ -235,8 +242,8 @@ unsafe fn normalise<S: Simd>(key: *mut f32, query: *mut f32, width: usize) -> f3
         let of_query = 1.0 / ((S::sum(queries) + LENGTH_FLOOR) * width as f32).sqrt();
         d = 0;
         while d < width {
-            S::store(key.add(d), S::mul(S::load(key.add(d)), S::splat(of_key)));
-            S::store(query.add(d), S::mul(S::load(query.add(d)), S::splat(of_query)));
+            S::store(key.add(d), S::mul(S::load(from_key.add(d)), S::splat(of_key)));
+            S::store(query.add(d), S::mul(S::load(from_query.add(d)), S::splat(of_query)));
             d += S::LANES;
         }
         S::sum(both) * of_key * of_query
@@ -285,9 +292,9 @@ unsafe fn change<S: Simd, E: Element, const R: usize>(operands: &Operands, rows:
             for row in 0..R {
                 let at = rows.add(row * operands.width + d);
                 let s = E::load_pair::<S>(at);
-                let changed =
-                    [0, 1].map(|half| S::fma(factors[row], k[half], S::mul(a[half], s[half])));
-                E::store_pair::<S>(at, changed);
+                let even = S::fma(factors[row], k[0], S::mul(a[0], s[0]));
+                let odd = S::fma(factors[row], k[1], S::mul(a[1], s[1]));
+                E::store_pair::<S>(at, [even, odd]);
             }
             d += 2 * S::LANES;
         }

@@ -15,6 +15,12 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
+    /// Whether the halves of a block of two vectors take turns in memory: value 0, value `LANES`, value 1 and so on. bf16
+    /// is held so where kernels take blocks, since widening every second value takes one operation.
+    pub(crate) fn interleaves(self) -> bool {
+        self == Self::Bf16
+    }
+
     /// Bytes of one value.
     pub(crate) fn bytes(self) -> usize {
         match self {
@@ -70,10 +76,6 @@ pub(crate) use by_storage;
 
 /// A stored value: f32, or bf16 bits.
 pub(crate) trait Element: Pod + Send + Sync {
-    /// Whether [`Element::load_pair`] gives the even values of the block, then the odd ones, instead of both halves in
-    /// order: widening bf16 this way takes one operation a vector.
-    const SPLITS: bool;
-
     /// `LANES` values in order.
     ///
     /// # Safety
@@ -86,7 +88,7 @@ pub(crate) trait Element: Pod + Send + Sync {
     /// As for [`Simd::store`].
     unsafe fn store<S: Simd>(to: *mut Self, value: S::F);
 
-    /// `2 × LANES` values, in the order that [`arrange`] gives to f32 values.
+    /// A block of `2 × LANES` values, held as [`Storage::interleaves`] says: its first half, then its second.
     ///
     /// # Safety
     /// As for [`Simd::load`].
@@ -101,8 +103,6 @@ pub(crate) trait Element: Pod + Send + Sync {
 
 // SAFETY of every block below: the caller's pointers and instruction set.
 impl Element for f32 {
-    const SPLITS: bool = false;
-
     #[inline(always)]
     unsafe fn load<S: Simd>(from: *const f32) -> S::F {
         unsafe { S::load(from) }
@@ -128,8 +128,6 @@ impl Element for f32 {
 }
 
 impl Element for u16 {
-    const SPLITS: bool = true;
-
     #[inline(always)]
     unsafe fn load<S: Simd>(from: *const u16) -> S::F {
         unsafe { S::load_bf16(from) }
@@ -154,50 +152,17 @@ impl Element for u16 {
     }
 }
 
-/// Puts `width` f32 values in the order of [`Element::load_pair`].
-///
-/// # Safety
-/// Both have `width` values, a multiple of `2 × LANES`, and do not overlap.
-#[inline(always)]
-pub(crate) unsafe fn arrange<S: Simd, E: Element>(from: *const f32, to: *mut f32, width: usize) {
-    // SAFETY: the caller's lengths.
-    unsafe {
-        if !E::SPLITS {
-            std::ptr::copy_nonoverlapping(from, to, width);
-            return;
+/// Puts rows of bf16 state in order whose blocks of `block` values are held as [`Storage::interleaves`] says; what is left
+/// of a row is in order.
+pub(crate) fn in_order<T: Copy>(held: &[T], row: usize, block: usize) -> Vec<T> {
+    let of_block = |values: &[T]| -> Vec<T> {
+        if values.len() < block {
+            return values.to_vec();
         }
-        let mut block = 0;
-        while block < width {
-            for lane in 0..S::LANES {
-                to.add(block + lane).write(from.add(block + 2 * lane).read());
-                to.add(block + S::LANES + lane).write(from.add(block + 2 * lane + 1).read());
-            }
-            block += 2 * S::LANES;
-        }
-    }
-}
-
-/// Undoes [`arrange`].
-///
-/// # Safety
-/// As for [`arrange`].
-#[inline(always)]
-pub(crate) unsafe fn restore<S: Simd, E: Element>(from: *const f32, to: *mut f32, width: usize) {
-    // SAFETY: the caller's lengths.
-    unsafe {
-        if !E::SPLITS {
-            std::ptr::copy_nonoverlapping(from, to, width);
-            return;
-        }
-        let mut block = 0;
-        while block < width {
-            for lane in 0..S::LANES {
-                to.add(block + 2 * lane).write(from.add(block + lane).read());
-                to.add(block + 2 * lane + 1).write(from.add(block + S::LANES + lane).read());
-            }
-            block += 2 * S::LANES;
-        }
-    }
+        let (first, second) = (values.iter().step_by(2), values.iter().skip(1).step_by(2));
+        first.chain(second).copied().collect()
+    };
+    held.chunks(row).flat_map(|row| row.chunks(block)).flat_map(of_block).collect()
 }
 
 /// Asks for the cache lines of `values` elements that begin `ahead` bytes after `from`; any address is allowed.
@@ -212,5 +177,26 @@ pub(crate) unsafe fn prefetch<S: Simd, E: Element>(from: *const E, ahead: usize,
         // SAFETY: the address is only asked for.
         unsafe { S::prefetch(first.wrapping_add(byte).cast()) };
         byte += 64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_put_in_order_and_the_rest_of_a_row_stays() {
+        let held = [0, 2, 1, 3, 8, 9, 4, 6, 5, 7, 10, 11];
+        assert_eq!(in_order(&held, 6, 4), [0, 1, 2, 3, 8, 9, 4, 5, 6, 7, 10, 11]);
+    }
+
+    #[test]
+    fn half_units_of_the_last_place() {
+        // bf16 has 128 values from 1 to 2 and as many from 1/2 to 1.
+        for (value, half) in [(1.0, 1.0 / 256.0), (1.99, 1.0 / 256.0), (-0.75, 1.0 / 512.0)] {
+            assert!((Storage::Bf16.half_unit(value) - half).abs() < 1e-12, "{value}");
+        }
+        assert!((Storage::F32.half_unit(1.5) - f64::from(f32::EPSILON) / 2.0).abs() < 1e-15);
+        assert!(Storage::Bf16.half_unit(0.0).abs() < 1e-300);
     }
 }

@@ -30,8 +30,13 @@ pub(crate) trait Recurrence: Debug + Send + Sync {
         0
     }
 
-    /// Widest set whose vectors divide the state's rows; the first of `available` that fits.
-    fn instruction_set(&self, available: &[InstructionSet]) -> Option<InstructionSet>;
+    /// State values that are multiplied with one vector of the token.
+    fn row(&self) -> usize;
+
+    /// Whether `set` can walk the state's rows: in pairs of vectors.
+    fn fits(&self, set: InstructionSet) -> bool {
+        set.divides(&[self.row()])
+    }
 
     /// f32 places of scratch that [`Recurrence::update`] needs.
     fn scratch(&self) -> usize;
@@ -67,9 +72,10 @@ pub(crate) struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// Panics unless every length is what `form` says.
-    pub(crate) fn check(&self, form: &dyn Recurrence) {
+    /// Panics unless `set` fits `form` and every length is what `form` says.
+    pub(crate) fn check(&self, form: &dyn Recurrence, set: InstructionSet) {
         let units = self.units.len();
+        assert!(form.fits(set));
         assert!(self.units.end <= form.units());
         assert_eq!(self.state.len(), units * form.unit_values());
         assert_eq!(self.output.len(), units * form.unit_outputs());

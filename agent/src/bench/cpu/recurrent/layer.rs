@@ -56,7 +56,7 @@ impl Layer {
         }
     }
 
-    /// The first of `available` whose vectors divide what this layer keeps, or why the kernels cannot run it.
+    /// The first of `available` whose vectors divide what this layer keeps, or why no kernel can run it.
     pub(crate) fn instruction_set(
         &self,
         available: &[InstructionSet],
@@ -81,7 +81,7 @@ impl Layer {
             )));
         }
         let fits = match &self.recurrence {
-            Some((form, _)) => form.instruction_set(available),
+            Some((form, _)) => available.iter().copied().find(|set| form.fits(*set)),
             None => available.first().copied(),
         };
         fits.ok_or_else(|| BenchError::Shape(format!("the rows of {self:?} are no whole vectors")))

@@ -8,7 +8,7 @@
 //! - **Arithmetic intensity**: 5 / 8 FLOP a byte with f32 state, 5 / 4 with bf16: bound by memory.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
-use super::element::{Element, arrange, by_storage, prefetch, restore};
+use super::element::{Element, by_storage, prefetch};
 use super::form::{Before, Recurrence, Span};
 use super::reference::{self, Outcome};
 use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
@@ -48,12 +48,12 @@ impl Recurrence for Lightning {
         self.heads
     }
 
-    fn instruction_set(&self, available: &[InstructionSet]) -> Option<InstructionSet> {
-        available.iter().copied().find(|set| set.divides(&[self.dim]))
+    fn row(&self) -> usize {
+        self.dim
     }
 
     fn scratch(&self) -> usize {
-        2 * self.dim
+        0
     }
 
     fn draw_gates(&self, _random: &mut fastrand::Rng, gates: &mut [f32]) {
@@ -66,8 +66,7 @@ impl Recurrence for Lightning {
     }
 
     fn update(&self, set: InstructionSet, span: Span<'_>) {
-        span.check(self);
-        assert!(set.divides(&[self.dim]));
+        span.check(self, set);
         dispatch!(set, body, (*self, span), (Lightning, Span<'_>));
     }
 
@@ -92,32 +91,36 @@ unsafe fn body<S: Simd>((layer, mut span): (Lightning, Span<'_>)) {
 #[inline(always)]
 unsafe fn update_heads<S: Simd, E: Element>(layer: Lightning, state: *mut E, span: Span<'_>) {
     let Lightning { heads, dim } = layer;
-    let (scratch_value, scratch_output) = span.scratch.split_at_mut(dim);
+    let part = heads * dim;
     for (place, head) in span.units.enumerate() {
-        let [query, key, value] =
-            [0, 1, 2].map(|part| &span.activations[(part * heads + head) * dim..][..dim]);
-        scratch_output[..dim].fill(0.0);
-        // SAFETY: `update` checked the lengths: places lie within the state and output of these units.
-        unsafe {
-            let (arranged, summed) = (scratch_value.as_mut_ptr(), scratch_output.as_mut_ptr());
-            arrange::<S, E>(value.as_ptr(), arranged, dim);
-            let operands = Operands { width: dim, decay: span.gates[head], value: arranged, summed };
-            let state = state.add(place * dim * dim);
-            let mut row = 0;
-            while row + ROWS <= dim {
-                let rows = state.add(row * dim);
+        let query = &span.activations[head * dim..][..dim];
+        let key = &span.activations[part + head * dim..][..dim];
+        let value = &span.activations[2 * part + head * dim..][..dim];
+        let output = &mut span.output[place * dim..][..dim];
+        output.fill(0.0);
+        let operands = Operands {
+            width: dim,
+            decay: span.gates[head],
+            value: value.as_ptr(),
+            summed: output.as_mut_ptr(),
+        };
+        let mut row = 0;
+        while row + ROWS <= dim {
+            let (mut keys, mut queries) = ([0.0; ROWS], [0.0; ROWS]);
+            keys.copy_from_slice(&key[row..row + ROWS]);
+            queries.copy_from_slice(&query[row..row + ROWS]);
+            // SAFETY: `update` checked the lengths: places lie within the state of these units.
+            unsafe {
+                let rows = state.add((place * dim + row) * dim);
                 prefetch::<S, E>(rows, AHEAD_BYTES, ROWS * dim);
-                let keys = [0, 1, 2, 3].map(|n| key[row + n]);
-                let queries = [0, 1, 2, 3].map(|n| query[row + n]);
                 update_rows::<S, E>(&operands, rows, keys, queries);
-                row += ROWS;
             }
-            restore::<S, E>(summed, span.output.as_mut_ptr().add(place * dim), dim);
+            row += ROWS;
         }
     }
 }
 
-/// What the rows of one head share; the value and the sum of outputs arranged as the state's rows are loaded.
+/// What the rows of one head share.
 struct Operands {
     width: usize,
     decay: f32,

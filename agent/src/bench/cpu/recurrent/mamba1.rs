@@ -14,7 +14,7 @@
 use super::element::{Element, by_storage, prefetch};
 use super::form::{Before, Recurrence, Span, draw_logarithmic};
 use super::reference::{self, Mamba1Channel, Outcome};
-use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
+use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch, exp2_each};
 
 /// Channels that share the loads of B and C, and one reduction.
 const CHANNELS: usize = 4;
@@ -26,12 +26,6 @@ const AHEAD_BYTES: usize = 2048;
 pub(crate) struct Mamba1 {
     pub(crate) d_inner: usize,
     pub(crate) d_state: usize,
-}
-
-impl Mamba1 {
-    fn divides(&self, set: InstructionSet) -> bool {
-        self.d_state > 0 && self.d_state.is_multiple_of(set.lanes())
-    }
 }
 
 impl Recurrence for Mamba1 {
@@ -62,8 +56,13 @@ impl Recurrence for Mamba1 {
         self.d_inner * (self.d_state + 1)
     }
 
-    fn instruction_set(&self, available: &[InstructionSet]) -> Option<InstructionSet> {
-        available.iter().copied().find(|set| self.divides(*set))
+    fn row(&self) -> usize {
+        self.d_state
+    }
+
+    /// A state of 16 is one vector of 16 lanes.
+    fn fits(&self, set: InstructionSet) -> bool {
+        self.d_state > 0 && self.d_state.is_multiple_of(set.lanes())
     }
 
     fn scratch(&self) -> usize {
@@ -87,8 +86,7 @@ impl Recurrence for Mamba1 {
     }
 
     fn update(&self, set: InstructionSet, span: Span<'_>) {
-        span.check(self);
-        assert!(self.divides(set));
+        span.check(self, set);
         dispatch!(set, body, (*self, span), (Mamba1, Span<'_>));
     }
 
@@ -131,9 +129,12 @@ unsafe fn update_channels<S: Simd, E: Element>(layer: Mamba1, state: *mut E, spa
             let (rows, a) = (state.add(channel * width), a.add(channel * width));
             prefetch::<S, E>(rows, AHEAD_BYTES, CHANNELS * width);
             prefetch::<S, f32>(a, AHEAD_BYTES, CHANNELS * width);
-            let steps = [0, 1, 2, 3].map(|n| steps[channel + n]);
-            let inputs = [0, 1, 2, 3].map(|n| steps[n] * x[channel + n]);
-            let sums = S::sum4(update_rows::<S, E, CHANNELS>(&operands, rows, a, steps, inputs));
+            let (mut step, mut input) = ([0.0; CHANNELS], [0.0; CHANNELS]);
+            for n in 0..CHANNELS {
+                step[n] = steps[channel + n];
+                input[n] = step[n] * x[channel + n];
+            }
+            let sums = S::sum4(update_rows::<S, E, CHANNELS>(&operands, rows, a, step, input));
             for n in 0..CHANNELS {
                 span.output[channel + n] = sums[n] + skips[channel + n] * x[channel + n];
             }
@@ -165,22 +166,54 @@ unsafe fn update_rows<S: Simd, E: Element, const R: usize>(
     steps: [f32; R],
     inputs: [f32; R],
 ) -> [S::F; R] {
-    // SAFETY: the caller has `R` rows of `width` values in state and weights.
+    let width = operands.width;
+    // SAFETY: the caller has `R` rows of `width` values in state and weights, a multiple of the lanes.
     unsafe {
         let mut sums = [S::splat(0.0); R];
         let mut n = 0;
-        while n < operands.width {
+        while n + 2 * S::LANES <= width {
+            let mut held = [[S::splat(0.0); 2]; R];
+            for row in 0..R {
+                held[row] = E::load_pair::<S>(rows.add(row * width + n));
+            }
+            for half in 0..2 {
+                let at = n + half * S::LANES;
+                let decays = decays::<S, R>(a.add(at), width, steps);
+                let (b, c) = (S::load(operands.b.add(at)), S::load(operands.c.add(at)));
+                for row in 0..R {
+                    let h = S::fma(S::splat(inputs[row]), b, S::mul(decays[row], held[row][half]));
+                    sums[row] = S::fma(h, c, sums[row]);
+                    held[row][half] = h;
+                }
+            }
+            for row in 0..R {
+                E::store_pair::<S>(rows.add(row * width + n), held[row]);
+            }
+            n += 2 * S::LANES;
+        }
+        if n < width {
+            let decays = decays::<S, R>(a.add(n), width, steps);
             let (b, c) = (S::load(operands.b.add(n)), S::load(operands.c.add(n)));
             for row in 0..R {
-                let place = row * operands.width + n;
-                let decay = S::exp2(S::mul(S::splat(steps[row]), S::load(a.add(place))));
-                let h = E::load::<S>(rows.add(place));
-                let changed = S::fma(S::splat(inputs[row]), b, S::mul(decay, h));
-                sums[row] = S::fma(changed, c, sums[row]);
-                E::store::<S>(rows.add(place), changed);
+                let at = rows.add(row * width + n);
+                let h = S::fma(S::splat(inputs[row]), b, S::mul(decays[row], E::load::<S>(at)));
+                sums[row] = S::fma(h, c, sums[row]);
+                E::store::<S>(at, h);
             }
-            n += S::LANES;
         }
         sums
+    }
+}
+
+/// 2^(Δ·a) of one vector of `R` rows.
+#[inline(always)]
+unsafe fn decays<S: Simd, const R: usize>(a: *const f32, width: usize, steps: [f32; R]) -> [S::F; R] {
+    // SAFETY: the caller has a vector in each of `R` rows.
+    unsafe {
+        let mut exponents = [S::splat(0.0); R];
+        for row in 0..R {
+            exponents[row] = S::mul(S::splat(steps[row]), S::load(a.add(row * width)));
+        }
+        exp2_each::<S, R>(exponents)
     }
 }

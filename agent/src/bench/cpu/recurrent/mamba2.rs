@@ -9,7 +9,7 @@
 //! - **Arithmetic intensity**: 5 / 8 FLOP a byte with f32 state, 5 / 4 with bf16: bound by memory.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
-use super::element::{Element, arrange, by_storage, prefetch};
+use super::element::{Element, by_storage, prefetch};
 use super::form::{Before, Recurrence, Span, draw_logarithmic};
 use super::reference::{self, Mamba2Head, Outcome};
 use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
@@ -57,12 +57,12 @@ impl Recurrence for Mamba2 {
         self.heads
     }
 
-    fn instruction_set(&self, available: &[InstructionSet]) -> Option<InstructionSet> {
-        available.iter().copied().find(|set| set.divides(&[self.d_state]))
+    fn row(&self) -> usize {
+        self.d_state
     }
 
     fn scratch(&self) -> usize {
-        2 * self.d_state
+        0
     }
 
     fn draw_gates(&self, random: &mut fastrand::Rng, gates: &mut [f32]) {
@@ -79,8 +79,7 @@ impl Recurrence for Mamba2 {
     }
 
     fn update(&self, set: InstructionSet, span: Span<'_>) {
-        span.check(self);
-        assert!(set.divides(&[self.d_state]));
+        span.check(self, set);
         dispatch!(set, body, (*self, span), (Mamba2, Span<'_>));
     }
 
@@ -116,16 +115,10 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: Mamba2, state: *mut E, span: 
     let Mamba2 { heads, head_dim, d_state: width, groups } = layer;
     // SAFETY: `update` checked the lengths: places lie within the activations, gates and state of these units.
     unsafe {
-        let (b, c) = (span.scratch.as_mut_ptr(), span.scratch.as_mut_ptr().add(width));
-        let mut arranged = usize::MAX;
+        let groups_from = span.activations.as_ptr().add(heads * head_dim);
         for (place, head) in span.units.enumerate() {
             let group = head / (heads / groups);
-            if group != arranged {
-                let first = span.activations.as_ptr().add(heads * head_dim);
-                arrange::<S, E>(first.add(group * width), b, width);
-                arrange::<S, E>(first.add((groups + group) * width), c, width);
-                arranged = group;
-            }
+            let (b, c) = (groups_from.add(group * width), groups_from.add((groups + group) * width));
             let operands = Operands { width, decay: span.gates[head], b, c };
             let (step, skip) = (span.gates[heads + head], span.weights[head]);
             let state = state.add(place * head_dim * width);
@@ -135,7 +128,10 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: Mamba2, state: *mut E, span: 
             while row + ROWS <= head_dim {
                 let rows = state.add(row * width);
                 prefetch::<S, E>(rows, AHEAD_BYTES, ROWS * width);
-                let input = [0, 1, 2, 3].map(|n| step * x[row + n]);
+                let mut input = [0.0; ROWS];
+                for n in 0..ROWS {
+                    input[n] = step * x[row + n];
+                }
                 let sums = S::sum4(update_rows::<S, E, ROWS>(&operands, rows, input));
                 for n in 0..ROWS {
                     output[row + n] = sums[n] + skip * x[row + n];
@@ -151,7 +147,7 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: Mamba2, state: *mut E, span: 
     }
 }
 
-/// What the rows of one head share; B and C arranged as the state's rows are loaded.
+/// What the rows of one head share.
 struct Operands {
     width: usize,
     decay: f32,

@@ -5,11 +5,12 @@ use std::ops::Range;
 use memmap2::MmapMut;
 
 use super::conv::Convolution;
-use super::element::{Storage, Values};
+use super::element::{Storage, Values, in_order};
 use super::layer::{Layer, pieces};
 use super::shared::{Shared, SharedValues};
 use crate::bench::BenchError;
 use crate::bench::cpu::pool::Pool;
+use crate::bench::cpu::simd::InstructionSet;
 
 /// The recurrent state and the convolution state of all layers and requests, each in one mapping, filled with random
 /// values by the workers that will change them.
@@ -38,18 +39,26 @@ const USUAL: u16 = 0x3E00;
 
 impl State {
     /// Asks for the memory, touches all of it and fills it.
-    pub(crate) fn new(layer: &Layer, extent: Extent, seed: u64, pool: &Pool) -> Result<Self, BenchError> {
+    ///
+    /// Kernels of `set` will use it: blocks of rows are two of its vectors.
+    pub(crate) fn new(
+        layer: &Layer,
+        set: InstructionSet,
+        extent: Extent,
+        seed: u64,
+        pool: &Pool,
+    ) -> Result<Self, BenchError> {
         let Extent { layers, requests } = extent;
-        let region = |values: usize, storage: Storage| {
+        let region = |values: usize, storage: Storage, row: usize| {
             let count = layers.checked_mul(requests).and_then(|count| count.checked_mul(values));
-            Region::new(count, storage)
+            Region::new(count, storage, Rows { row, block: 2 * set.lanes() })
         };
         let recurrent = match &layer.recurrence {
-            Some((_, storage)) => Some(region(layer.recurrent_values(), *storage)?),
+            Some((form, storage)) => Some(region(layer.recurrent_values(), *storage, form.row())?),
             None => None,
         };
         let conv = match &layer.convolution {
-            Some((_, storage)) => Some(region(layer.conv_values(), *storage)?),
+            Some((shape, storage)) => Some(region(layer.conv_values(), *storage, shape.channels)?),
             None => None,
         };
         let mut state = Self { recurrent, conv, layers };
@@ -71,7 +80,7 @@ impl State {
         [&mut self.recurrent, &mut self.conv].map(|region| region.as_mut().map(Region::share))
     }
 
-    /// The recurrent state and the convolution state of one request in one layer, as numbers. `place` counts requests
+    /// The recurrent state and the convolution state of one request in one layer, in order. `place` counts requests
     /// layer by layer.
     pub(crate) fn widen(&self, place: usize, layer: &Layer) -> [Vec<f64>; 2] {
         let of = |region: &Option<Region>, count: usize| {
@@ -117,10 +126,18 @@ impl State {
 struct Region {
     map: MmapMut,
     storage: Storage,
+    rows: Rows,
+}
+
+/// How values follow each other, see [`in_order`].
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    row: usize,
+    block: usize,
 }
 
 impl Region {
-    fn new(count: Option<usize>, storage: Storage) -> Result<Self, BenchError> {
+    fn new(count: Option<usize>, storage: Storage, rows: Rows) -> Result<Self, BenchError> {
         let bytes = count
             .and_then(|count| count.checked_mul(storage.bytes()))
             .filter(|bytes| *bytes > 0)
@@ -131,7 +148,7 @@ impl Region {
         // Fewer misses of the address cache; a system without large pages refuses, which changes nothing.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        Ok(Self { map, storage })
+        Ok(Self { map, storage, rows })
     }
 
     fn share(&mut self) -> SharedValues<'_> {
@@ -142,7 +159,7 @@ impl Region {
     }
 
     fn widen(&self, range: Range<usize>) -> Vec<f64> {
-        match self.storage {
+        let held: Vec<f64> = match self.storage {
             Storage::F32 => {
                 let values: &[f32] = bytemuck::cast_slice(&self.map[..]);
                 values[range].iter().copied().map(f64::from).collect()
@@ -151,7 +168,8 @@ impl Region {
                 let values: &[u16] = bytemuck::cast_slice(&self.map[..]);
                 values[range].iter().map(|bits| half::bf16::from_bits(*bits).to_f64()).collect()
             }
-        }
+        };
+        if self.storage.interleaves() { in_order(&held, self.rows.row, self.rows.block) } else { held }
     }
 }
 

@@ -16,12 +16,14 @@ use crate::bench::cpu::state::random_value;
 
 /// Different tokens that steps take in turns, so that the state does not settle on one of them.
 const TOKENS: usize = 4;
+/// Requests whose projections differ; others repeat them, so that a large batch reads state and little else.
+const PROJECTIONS: usize = 8;
 
 /// A step over the state of `requests` requests.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) layer: Layer,
-    set: InstructionSet,
+    pub(crate) set: InstructionSet,
     requests: usize,
     workers: Vec<Mutex<Worker>>,
     barrier: Barrier,
@@ -38,7 +40,7 @@ pub(crate) struct Step {
 /// Weights that the step itself uses. All layers share them: as other weights, they are not what is measured.
 #[derive(Debug)]
 pub(crate) struct Weights {
-    /// bf16 bits, `[kernel][channels]`.
+    /// bf16 bits, `[kernel][channels]`, held as bf16 state is.
     pub(crate) taps: Vec<u16>,
     /// Of the recurrence.
     pub(crate) recurrence: Vec<f32>,
@@ -47,10 +49,10 @@ pub(crate) struct Weights {
 /// What the projections give for one token of every request.
 #[derive(Debug)]
 pub(crate) struct Token {
-    /// `[request][inputs]`, bf16 values.
-    pub(crate) inputs: Vec<f32>,
-    /// `[request][gates]`.
-    pub(crate) gates: Vec<f32>,
+    /// `[projection][inputs]`, bf16 values.
+    inputs: Vec<f32>,
+    /// `[projection][gates]`.
+    gates: Vec<f32>,
 }
 
 #[derive(Debug)]
@@ -146,16 +148,27 @@ impl Weights {
 
 impl Token {
     fn draw(layer: &Layer, requests: usize, random: &mut fastrand::Rng) -> Self {
-        let inputs = (0..requests * layer.inputs())
+        let projections = requests.min(PROJECTIONS);
+        let inputs = (0..projections * layer.inputs())
             .map(|_| half::bf16::from_bits(random_value(random.u64(..))).to_f32())
             .collect();
-        let mut gates = vec![0.0; requests * layer.gates()];
+        let mut gates = vec![0.0; projections * layer.gates()];
         if let Some((form, _)) = &layer.recurrence {
             for gates in gates.chunks_mut(form.gates().max(1)) {
                 form.draw_gates(random, gates);
             }
         }
         Self { inputs, gates }
+    }
+
+    /// What a request's convolution takes, or its recurrence where there is no convolution.
+    pub(crate) fn inputs(&self, request: usize, layer: &Layer) -> &[f32] {
+        &self.inputs[request % PROJECTIONS * layer.inputs()..][..layer.inputs()]
+    }
+
+    /// A request's gates.
+    pub(crate) fn gates(&self, request: usize, layer: &Layer) -> &[f32] {
+        &self.gates[request % PROJECTIONS * layer.gates()..][..layer.gates()]
     }
 }
 
@@ -193,7 +206,7 @@ impl Job<'_> {
             let channels = Convolution::channels_of(blocks.clone());
             let row = request * convolution.channels;
             let output = row + channels.start..row + channels.end;
-            let inputs = &self.token.inputs[request * convolution.inputs()..][..convolution.inputs()];
+            let inputs = self.token.inputs(*request, self.layer);
             let state = state.pointer((self.first + request) * convolution.values());
             // SAFETY: pieces of different workers do not overlap, and nobody reads activations before the barrier.
             unsafe {
@@ -222,9 +235,9 @@ impl Job<'_> {
                         state,
                         activations: match self.layer.convolution {
                             Some(_) => self.activations.read(activations),
-                            None => &self.token.inputs[activations],
+                            None => self.token.inputs(*request, self.layer),
                         },
-                        gates: &self.token.gates[request * form.gates()..][..form.gates()],
+                        gates: self.token.gates(*request, self.layer),
                         weights: &self.weights.recurrence,
                         output: self.output.part((unit + units.start) * outputs..(unit + units.end) * outputs),
                         scratch: &mut worker.scratch,
