@@ -68,6 +68,7 @@ fn measure() -> String {
             colour,
             provenance: Provenance::Computed,
             values: contexts.iter().map(|n| state.resident(*n, 1).unwrap_or(Bytes::ZERO)).collect(),
+            ..Series::default()
         })
         .collect();
     let ratio = window().device_pixel_ratio();

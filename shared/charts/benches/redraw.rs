@@ -105,6 +105,7 @@ fn data() -> (Vec<Tokens>, Vec<Series>) {
             colour,
             provenance: Provenance::Computed,
             values: contexts.iter().map(|n| Bytes::new(n.get() * (4096 + 6000 * index))).collect(),
+            ..Series::default()
         })
         .collect();
     (contexts, series)

@@ -30,6 +30,7 @@
 //!     colour: assign_colours(&["Kimi"])[0],
 //!     provenance: Provenance::Computed,
 //!     values,
+//!     ..Series::default()
 //! }];
 //! let growth = Growth::layout(&GrowthInput {
 //!     contexts: &contexts,

@@ -84,7 +84,45 @@ fn home_hue(family: &str) -> Option<u8> {
     HOME_HUES.iter().find(|(name, _)| name.eq_ignore_ascii_case(family)).map(|(_, hue)| *hue)
 }
 
+/// The shape that tells versions of one family apart where lightness does not.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Marker {
+    /// Point up.
+    Triangle,
+    /// Upright.
+    Square,
+    /// On its point.
+    Diamond,
+    /// Point down.
+    Wedge,
+    /// Two bars.
+    Cross,
+}
+
+impl Marker {
+    /// Every marker, in the order in which versions get them.
+    pub const ALL: [Self; 5] = [Self::Triangle, Self::Square, Self::Diamond, Self::Wedge, Self::Cross];
+
+    /// Its name, for styles.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Triangle => "triangle",
+            Self::Square => "square",
+            Self::Diamond => "diamond",
+            Self::Wedge => "wedge",
+            Self::Cross => "cross",
+        }
+    }
+}
+
 impl SeriesColour {
+    /// What marks its lines: nothing on the first version of a family, then a shape a version. From the seventh version on
+    /// they come round again; their lightness is then five steps away.
+    pub fn marker(self) -> Option<Marker> {
+        let place = usize::from(self.version).checked_sub(1)? % (Marker::ALL.len() + 1);
+        Marker::ALL.get(place).copied()
+    }
+
     /// The dash of computed lines: solid unless another family has the same hue.
     pub const fn dash(self) -> Dash {
         match self.round {
@@ -117,6 +155,17 @@ mod tests {
         let alone = assign_colours(&["Qwen"])[0];
         let crowd = assign_colours(&["gpt-oss", "Step", "Ling", "OLMo", "Phi", "Qwen"]);
         assert_eq!(alone.hue, crowd[5].hue);
+    }
+
+    #[test]
+    fn versions_of_a_family_have_markers_of_their_own() {
+        let colours = assign_colours(&["GLM"; 6]);
+        let markers: Vec<_> = colours.iter().map(|colour| colour.marker()).collect();
+        assert_eq!(markers[0], None);
+        for (index, marker) in markers.iter().enumerate() {
+            assert!(!markers[..index].contains(marker), "{index}: {marker:?}");
+        }
+        assert!(assign_colours(&["GLM", "Qwen", "Kimi"]).iter().all(|colour| colour.marker().is_none()));
     }
 
     #[test]

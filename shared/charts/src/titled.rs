@@ -68,6 +68,9 @@ fn shifted(node: Node, by: Point) -> Node {
             fill,
             texture,
         },
+        Node::Polygon { points, fill } => {
+            Node::Polygon { points: points.into_iter().map(moved).collect(), fill }
+        }
         Node::Circle { centre, radius, fill, outline } => {
             Node::Circle { centre: moved(centre), radius, fill, outline }
         }

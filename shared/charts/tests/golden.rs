@@ -206,6 +206,30 @@ fn growth_crowded() {
 }
 
 #[test]
+fn growth_reserved() {
+    let contexts = common::contexts();
+    let series = common::reserved(&contexts);
+    let drawn = |width: f64, height: f64| {
+        let growth = common::of(&series, &contexts, Size::new(width, height), UnitSystem::Decimal);
+        growth.scene().clone().with(growth.overlay(&growth.cursor_at(CURSOR)))
+    };
+    compare("growth-reserved-900-light", &drawn(900.0, 420.0), &Theme::light());
+    compare("growth-reserved-360-dark", &drawn(360.0, 300.0), &Theme::dark());
+}
+
+#[test]
+fn growth_of_one_family() {
+    let contexts = common::contexts();
+    let series = common::family(&contexts);
+    let drawn = |width: f64| {
+        let growth = common::of(&series, &contexts, Size::new(width, 380.0), UnitSystem::Binary);
+        growth.scene().clone().with(growth.overlay(&growth.cursor_at(CURSOR)))
+    };
+    compare("growth-family-900-dark", &drawn(900.0), &Theme::dark());
+    compare("growth-family-480-light", &drawn(480.0), &Theme::light());
+}
+
+#[test]
 fn layers_light() {
     compare("layers-900-light", &layers(900.0), &Theme::light());
 }

@@ -7,6 +7,7 @@ use kvscope_charts::figures::{
     FigureError, GrowthInput, GrowthScale, LayersInput, Provenance, Series, sample_contexts,
 };
 use kvscope_charts::palette::SeriesColour;
+use kvscope_charts::scene::Node;
 use kvscope_charts::{Growth, Layers, Point, Scene, Size};
 use kvscope_sizing::{Bytes, Tokens, UnitSystem};
 
@@ -70,6 +71,71 @@ fn growth_texts_never_overlap() {
             }
         }
     }
+}
+
+#[test]
+fn reserved_values_and_allowed_contexts_have_room() {
+    let contexts = common::contexts();
+    for width in WIDTHS {
+        for units in [UnitSystem::Decimal, UnitSystem::Binary] {
+            let growth = common::of(&common::reserved(&contexts), &contexts, Size::new(width, 380.0), units);
+            for context in [1024, 1_048_576, 100_000] {
+                let scene = with_cursor(&growth, Tokens::new(context));
+                assert_texts_are_apart(&scene, &format!("{width} {units:?} at {context}"));
+                let said = |word: &str| scene.texts().iter().any(|text| text.text.contains(word));
+                assert!(said("reserved") && said("logical") && said("beyond what the config allows"));
+            }
+        }
+    }
+}
+
+/// At 1024 tokens one block of 1568 is reserved: 1568 × 253,952 B.
+#[test]
+fn the_pointer_and_the_table_read_reserved_bytes() {
+    let contexts = common::contexts();
+    let growth =
+        common::of(&common::reserved(&contexts), &contexts, Size::new(900.0, 380.0), UnitSystem::Decimal);
+    let cursor = growth.cursor_at(Tokens::new(1024));
+    assert_eq!(cursor.reserved[0], Some(Bytes::new(1568 * 253_952)));
+    let sentence = growth.overlay(&cursor).description;
+    assert!(sentence.contains("MiniMax-M2.7 260 MB, reserved 398 MB"), "{sentence}");
+    let table = growth.table();
+    assert_eq!(table.head[7], "MiniMax-M2.7 reserved (bytes)");
+    assert_eq!(table.rows[0][7], "398,196,736");
+    let plot = growth.plot();
+    let hit = growth.hit(Point::new(plot.left, plot.top + 60.0)).unwrap();
+    assert_eq!(hit.readings[0].reserved, Some(Bytes::new(1568 * 253_952)));
+}
+
+/// Up to 204,800 tokens the line is whole, beyond it is thin.
+#[test]
+fn a_line_is_thin_beyond_what_its_config_allows() {
+    let contexts = sample_contexts(DOMAIN, 100, &[Tokens::new(204_800)]);
+    let series = Series { reserved: Vec::new(), ..common::reserved(&contexts).swap_remove(0) };
+    let growth = common::of(&[series], &contexts, Size::new(900.0, 380.0), UnitSystem::Decimal);
+    let Some(Node::Group(group)) = growth
+        .scene()
+        .nodes
+        .iter()
+        .find(|node| matches!(node, Node::Group(group) if group.id == "series-minimax-m2.7"))
+    else {
+        panic!("the line has a group")
+    };
+    let lines: Vec<(f64, f64, f64)> = group
+        .nodes
+        .iter()
+        .filter_map(|node| match node {
+            Node::Polyline { points, stroke } => {
+                Some((points[0].x, points[points.len() - 1].x, stroke.width))
+            }
+            _ => None,
+        })
+        .collect();
+    let plot = growth.plot();
+    let end = plot.left + plot.width() * (204_800_f64 / 1024.0).log2() / 10.0;
+    assert_eq!(lines.len(), 2);
+    assert!((lines[0].1 - end).abs() < 0.1 && (lines[1].0 - end).abs() < 0.1, "{lines:?}, {end}");
+    assert!(lines[1].1 > plot.right - 0.1 && lines[1].2 < 0.5 * lines[0].2, "{lines:?}");
 }
 
 #[test]
@@ -159,6 +225,7 @@ fn a_series_that_ends_early_has_no_value_beyond_its_end() {
         colour: SeriesColour::default(),
         provenance: Provenance::Computed,
         values: values.into_iter().map(Bytes::new).collect(),
+        ..Series::default()
     };
     let layout = |series: Series| {
         Growth::layout(&GrowthInput {

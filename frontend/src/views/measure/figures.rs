@@ -202,6 +202,7 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
             // Bytes come from the architecture, whatever the constants of the time are.
             provenance: Provenance::Computed,
             values: group.line(&contexts, |case| Some(share.bytes(case.predicted.bytes?, case))),
+            ..Series::default()
         })
         .collect();
     let rings: Vec<MeasuredBytes> = groups

@@ -38,7 +38,7 @@ pub struct GrowthInput<'a> {
 }
 
 /// One model's line.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// The catalogue's id; part of the ids in an SVG.
     pub id: String,
@@ -50,6 +50,10 @@ pub struct Series {
     pub provenance: Provenance,
     /// Exact bytes at each context, in order; fewer where the model's context ends.
     pub values: Vec<Bytes>,
+    /// What an engine reserves at each context, in order, drawn beside the line in dashes; empty where none is asked.
+    pub reserved: Vec<Bytes>,
+    /// The longest context that the model's config allows; lines are thin beyond it.
+    pub allowed: Option<Tokens>,
 }
 
 /// A measured size.
@@ -92,6 +96,8 @@ pub struct Cursor {
     pub context: Tokens,
     /// Exact bytes there, one entry a series in order; none where a series has no value.
     pub values: Vec<Option<Bytes>>,
+    /// What an engine reserves there, one entry a series in order; empty where no series has it.
+    pub reserved: Vec<Option<Bytes>>,
     /// The series to stress, if any.
     pub emphasis: Option<usize>,
 }
@@ -116,6 +122,8 @@ pub struct Reading {
     pub series: usize,
     /// Its exact bytes.
     pub bytes: Bytes,
+    /// What an engine reserves.
+    pub reserved: Option<Bytes>,
 }
 
 impl Growth {
@@ -126,17 +134,17 @@ impl Growth {
             (GrowthScale::TimesFirst, Some(first)) => ratio(bytes, first.values.get(sample).copied()),
             _ => bytes.get() as f64,
         };
+        let all = |values: &[Bytes]| {
+            values.iter().enumerate().map(|(sample, bytes)| relative(sample, *bytes)).collect()
+        };
         let curves = input.series.iter().map(|series| Curve {
             id: series.id.clone(),
             name: series.name.clone(),
             colour: series.colour,
             provenance: series.provenance,
-            values: series
-                .values
-                .iter()
-                .enumerate()
-                .map(|(sample, bytes)| relative(sample, *bytes))
-                .collect(),
+            values: all(&series.values),
+            reserved: all(&series.reserved),
+            allowed: series.allowed,
         });
         let absolute = input.scale != GrowthScale::TimesFirst;
         let rings = input.measured.iter().filter(|_| absolute).map(|point| {
@@ -204,6 +212,7 @@ impl Growth {
         let mut overlay = self.curves.overlay(&Readings {
             context: cursor.context,
             values: cursor.values.iter().map(|bytes| bytes.map(shown)).collect(),
+            reserved: cursor.reserved.iter().map(|bytes| bytes.map(shown)).collect(),
             emphasis: cursor.emphasis,
             missing: "–",
         });
@@ -215,8 +224,12 @@ impl Growth {
     /// guess between samples.
     pub fn cursor_at(&self, context: Tokens) -> Cursor {
         let sample = self.curves.sample_at(context);
-        let value = |series: &Series| series.values.get(sample?).copied();
-        Cursor { context, values: self.series.iter().map(value).collect(), emphasis: None }
+        let read = |values: fn(&Series) -> &[Bytes]| {
+            self.series.iter().map(|series| values(series).get(sample?).copied()).collect()
+        };
+        let has_reserved = self.series.iter().any(|series| !series.reserved.is_empty());
+        let reserved = if has_reserved { read(|series| &series.reserved) } else { Vec::new() };
+        Cursor { context, values: read(|series| &series.values), reserved, emphasis: None }
     }
 
     /// The nearest sample to a pointer inside the plot, and what every series reads there.
@@ -229,7 +242,10 @@ impl Growth {
             .series
             .iter()
             .enumerate()
-            .filter_map(|(series, data)| Some(Reading { series, bytes: *data.values.get(sample)? }))
+            .filter_map(|(series, data)| {
+                let reserved = data.reserved.get(sample).copied();
+                Some(Reading { series, bytes: *data.values.get(sample)?, reserved })
+            })
             .collect();
         readings.sort_by_key(|reading| std::cmp::Reverse(reading.bytes));
         let nearest = self.curves.nearest_curve(sample, pointer.y);
@@ -246,13 +262,16 @@ impl Growth {
 
     /// Exact bytes by context: every sampled power of two.
     pub fn table(&self) -> Table {
+        let reserving = || self.series.iter().filter(|series| !series.reserved.is_empty());
         let head = std::iter::once("context (tokens)".to_owned())
-            .chain(self.series.iter().map(|series| format!("{} (bytes)", series.name)));
+            .chain(self.series.iter().map(|series| format!("{} (bytes)", series.name)))
+            .chain(reserving().map(|series| format!("{} reserved (bytes)", series.name)));
         let rows = (0..63).map(|exponent| Tokens::new(1 << exponent)).filter_map(|context| {
             let sample = self.curves.sample_at(context)?;
-            let cell =
-                |series: &Series| series.values.get(sample).map_or(String::new(), |b| group_digits(b.get()));
-            Some(std::iter::once(context.to_string()).chain(self.series.iter().map(cell)).collect())
+            let cell = |values: &[Bytes]| values.get(sample).map_or(String::new(), |b| group_digits(b.get()));
+            let values = self.series.iter().map(|series| cell(&series.values));
+            let reserved = reserving().map(|series| cell(&series.reserved));
+            Some(std::iter::once(context.to_string()).chain(values).chain(reserved).collect())
         });
         Table { head: head.collect(), rows: rows.collect() }
     }
@@ -285,9 +304,18 @@ impl Growth {
             .series
             .iter()
             .zip(&cursor.values)
-            .filter_map(|(series, bytes)| Some(format!("{} {}", series.name, (*bytes)?.display(self.units))))
+            .enumerate()
+            .filter_map(|(index, (series, bytes))| {
+                let shown = (*bytes)?.display(self.units);
+                Some(match cursor.reserved.get(index).copied().flatten() {
+                    Some(reserved) => {
+                        format!("{} {shown}, reserved {}", series.name, reserved.display(self.units))
+                    }
+                    None => format!("{} {shown}", series.name),
+                })
+            })
             .collect();
-        format!("At {}: {}.", label::context(cursor.context), readings.join(", "))
+        format!("At {}: {}.", label::context(cursor.context), readings.join("; "))
     }
 }
 

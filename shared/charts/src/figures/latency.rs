@@ -84,6 +84,8 @@ impl Latency {
             colour: series.colour,
             provenance: series.provenance,
             values: series.seconds.clone(),
+            reserved: Vec::new(),
+            allowed: None,
         });
         let rings = input.measured.iter().map(|point| Ring {
             colour: point.colour,
@@ -132,6 +134,7 @@ impl Latency {
         self.curves.overlay(&Readings {
             context: cursor.context,
             values: cursor.seconds.iter().map(|seconds| seconds.map(shown)).collect(),
+            reserved: Vec::new(),
             emphasis: None,
             missing: "–",
         })

@@ -120,7 +120,9 @@ impl Layers {
     pub fn layout(input: &LayersInput) -> Result<Self, FigureError> {
         check_room(Size::new(input.width, 0.0), LEAST)?;
         let form = Form::of(input);
-        let reach = input.reach.unwrap_or_else(|| reach(input.strips));
+        let now = reach(input.strips);
+        // Beyond the range of the cursor bars still are what the key says of their height.
+        let reach = input.reach.map_or(now, |(least, most)| (least.min(now.0), most.max(now.1)));
         let mut nodes = Vec::new();
         let mut top = 0.0;
         if !input.strips.is_empty() {
@@ -353,13 +355,20 @@ fn key(input: &LayersInput, (least, most): (Bytes, Bytes)) -> (Group, f64) {
         group.push(Node::Rect { rect: swatch(at), fill: Ink::Muted, texture: Texture::Hatched });
         group.push(Text::new(Point::new(at.x + 15.0, at.y), title, size::NOTE, Ink::Muted));
     }
-    let range = format!(
-        "height: bytes a layer, {} to {}, log",
-        least.display(input.units),
-        most.display(input.units)
-    );
-    let at = place(text::width(&range, size::NOTE, Weight::Regular));
-    group.push(Text::new(at, range, size::NOTE, Ink::Muted));
+    let mut notes = if most > least {
+        let (least, most) = (least.display(input.units), most.display(input.units));
+        vec![format!("shortest bar: {least} a layer"), format!("tallest: {most}, log between")]
+    } else {
+        vec![format!("every bar: {} a layer", most.display(input.units))]
+    };
+    let has_several = |layer: &Layer| layer.parts.iter().filter(|part| part.bytes > Bytes::ZERO).count() > 1;
+    if input.strips.iter().flat_map(|strip| &strip.layers).any(has_several) {
+        notes.push("parts share a bar by their bytes".to_owned());
+    }
+    for note in notes {
+        let at = place(text::width(&note, size::NOTE, Weight::Regular));
+        group.push(Text::new(at, note, size::NOTE, Ink::Muted));
+    }
     (group, baseline + 12.0)
 }
 

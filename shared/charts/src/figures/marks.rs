@@ -1,7 +1,7 @@
 //! Measured points: a hollow ring with its interval.
 
 use crate::label;
-use crate::palette::SeriesColour;
+use crate::palette::{Marker, SeriesColour};
 use crate::scene::{Ink, Node, Point, Stroke};
 
 const RADIUS: f64 = 4.25;
@@ -59,6 +59,32 @@ pub(super) fn ring(centre: Point, colour: SeriesColour, standing: Standing) -> V
             std::iter::once(disc).chain((0..ARCS).map(|index| arc(centre, index, outline))).collect()
         }
     }
+}
+
+/// A version's shape around `centre`.
+pub(super) fn marker(marker: Marker, centre: Point, colour: SeriesColour) -> Node {
+    let corners: &[(f64, f64)] = match marker {
+        Marker::Triangle => &[(0.0, -5.0), (4.8, 3.6), (-4.8, 3.6)],
+        Marker::Square => &[(-3.8, -3.8), (3.8, -3.8), (3.8, 3.8), (-3.8, 3.8)],
+        Marker::Diamond => &[(0.0, -5.4), (4.6, 0.0), (0.0, 5.4), (-4.6, 0.0)],
+        Marker::Wedge => &[(-4.8, -3.6), (4.8, -3.6), (0.0, 5.0)],
+        Marker::Cross => &[
+            (-1.4, -5.2),
+            (1.4, -5.2),
+            (1.4, -1.4),
+            (5.2, -1.4),
+            (5.2, 1.4),
+            (1.4, 1.4),
+            (1.4, 5.2),
+            (-1.4, 5.2),
+            (-1.4, 1.4),
+            (-5.2, 1.4),
+            (-5.2, -1.4),
+            (-1.4, -1.4),
+        ],
+    };
+    let points = corners.iter().map(|(x, y)| Point::new(centre.x + x, centre.y + y)).collect();
+    Node::Polygon { points, fill: Ink::Series(colour) }
 }
 
 /// One arc of a broken ring; the gap after it is half as long.

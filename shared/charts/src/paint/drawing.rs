@@ -60,6 +60,10 @@ impl<B: DrawingBackend> Painter<'_, B> {
                     self.backend.draw_circle(scaled(*centre), radius, &inside, true)?;
                     self.backend.draw_circle(scaled(*centre), radius, &outline, false)?;
                 }
+                Node::Polygon { points, fill } => {
+                    let inside = Pen { colour: self.colour(*fill), width: 1 };
+                    self.backend.fill_polygon(points.iter().map(|point| scaled(*point)), &inside)?;
+                }
                 Node::Text(text) => self.text(text)?,
                 Node::Group(group) => self.nodes(&group.nodes)?,
             }

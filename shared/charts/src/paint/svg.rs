@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 
 use crate::font;
-use crate::scene::{Anchor, Dash, Group, Node, Rect, Scene, Stroke, Text, Texture, Weight, hatch_lines};
+use crate::scene::{
+    Anchor, Dash, Group, Node, Point, Rect, Scene, Stroke, Text, Texture, Weight, hatch_lines,
+};
 use crate::{Ink, Theme};
 
 /// Draws `scene` on the theme's paper. `prefix` goes before every id, so that several drawings can share a page; it may be
@@ -58,16 +60,12 @@ impl Writer<'_> {
                     let stroke = self.stroke(*stroke);
                     self.line(&format!("<line {place} {stroke}/>"));
                 }
+                Node::Polygon { points, fill } => {
+                    let (place, fill) = (places(points), self.theme.resolve(*fill).hex());
+                    self.line(&format!("<polygon points=\"{place}\" fill=\"{fill}\"/>"));
+                }
                 Node::Polyline { points, stroke } => {
-                    let mut place = String::with_capacity(points.len() * 14);
-                    for (index, point) in points.iter().enumerate() {
-                        if index > 0 {
-                            place.push(' ');
-                        }
-                        write_number(&mut place, point.x);
-                        place.push(',');
-                        write_number(&mut place, point.y);
-                    }
+                    let place = places(points);
                     let stroke = self.stroke(*stroke);
                     self.line(&format!(
                         "<polyline points=\"{place}\" fill=\"none\" {stroke} stroke-linejoin=\"round\"/>"
@@ -160,6 +158,19 @@ impl Writer<'_> {
     }
 }
 
+fn places(points: &[Point]) -> String {
+    let mut places = String::with_capacity(points.len() * 14);
+    for (index, point) in points.iter().enumerate() {
+        if index > 0 {
+            places.push(' ');
+        }
+        write_number(&mut places, point.x);
+        places.push(',');
+        write_number(&mut places, point.y);
+    }
+    places
+}
+
 /// At most two decimals, no trailing zeros, no negative zero.
 fn number(value: f64) -> String {
     let mut text = String::new();
@@ -210,7 +221,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{Point, Role, Size};
+    use crate::scene::{Role, Size};
 
     #[test]
     fn numbers_are_short() {

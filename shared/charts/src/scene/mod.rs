@@ -63,6 +63,13 @@ pub enum Node {
         /// The outline.
         outline: Stroke,
     },
+    /// A filled shape.
+    Polygon {
+        /// Its corners, in order.
+        points: Vec<Point>,
+        /// Its colour.
+        fill: Ink,
+    },
     /// One line of text.
     Text(Text),
     /// Nodes that belong together.

@@ -14,8 +14,10 @@ use kvscope_sizing::{Bytes, BytesPerToken, ComponentKind, Tokens, UnitSystem};
 pub(crate) const DOMAIN: (Tokens, Tokens) = (Tokens::new(1 << 10), Tokens::new(1 << 20));
 pub(crate) const CURSOR: Tokens = Tokens::new(100_000);
 
+pub(crate) type Model = (&'static str, &'static str, u64, u64, u64);
+
 /// Name, family, slope numerator and denominator in bytes and tokens, fixed bytes.
-pub(crate) const MODELS: [(&str, &str, u64, u64, u64); 6] = [
+pub(crate) const MODELS: [Model; 6] = [
     // 62 layers × 2 × 8 heads × 128 × 2 B
     ("MiniMax-M2.7", "MiniMax", 253_952, 1, 0),
     // 78 layers × ((512 + 64) × 2 B + 132 B index key)
@@ -48,8 +50,56 @@ pub(crate) fn series(contexts: &[Tokens]) -> Vec<Series> {
             colour,
             provenance: Provenance::Computed,
             values: contexts.iter().map(|n| Bytes::new(n.get() * numerator / denominator + fixed)).collect(),
+            ..Series::default()
         })
         .collect()
+}
+
+/// The same models in an engine that keeps whole blocks of 1568 tokens and two more states, and with the contexts that
+/// their configs allow.
+pub(crate) fn reserved(contexts: &[Tokens]) -> Vec<Series> {
+    const BLOCK: u64 = 1568;
+    let allowed = [Some(204_800), Some(202_752), Some(163_840), Some(262_144), Some(262_144), None];
+    let with =
+        |((series, &(_, _, numerator, denominator, fixed)), allowed): ((Series, &Model), Option<u64>)| {
+            let blocks = |n: &Tokens| n.get().div_ceil(BLOCK) * BLOCK;
+            Series {
+                reserved: contexts
+                    .iter()
+                    .map(|n| Bytes::new(blocks(n) * numerator / denominator + 3 * fixed))
+                    .collect(),
+                allowed: allowed.map(Tokens::new),
+                ..series
+            }
+        };
+    series(contexts).into_iter().zip(&MODELS).zip(allowed).map(with).collect()
+}
+
+/// Seven made-up versions of one family, which share a hue.
+pub(crate) fn family(contexts: &[Tokens]) -> Vec<Series> {
+    let colours = assign_colours(&["GLM"; 7]);
+    let version = |(index, colour): (u64, SeriesColour)| Series {
+        id: format!("glm-{index}"),
+        name: format!("GLM-{index}"),
+        colour,
+        values: contexts.iter().map(|n| Bytes::new(n.get() * (376_832 >> index))).collect(),
+        ..Series::default()
+    };
+    (0..).zip(colours).map(version).collect()
+}
+
+pub(crate) fn of(series: &[Series], contexts: &[Tokens], size: Size, units: UnitSystem) -> Growth {
+    Growth::layout(&GrowthInput {
+        contexts,
+        series,
+        domain: DOMAIN,
+        scale: GrowthScale::Log,
+        units,
+        size,
+        measured: &[],
+        limits: &[],
+    })
+    .expect("the test's figure is possible")
 }
 
 pub(crate) fn measured() -> Vec<MeasuredBytes> {
@@ -166,6 +216,7 @@ pub(crate) fn crowd(count: u64, contexts: &[Tokens]) -> Vec<Series> {
                 .iter()
                 .map(|n| Bytes::new(n.get() * (4096 + 6000 * index) + (index % 5) * 40_000_000))
                 .collect(),
+            ..Series::default()
         })
         .collect()
 }

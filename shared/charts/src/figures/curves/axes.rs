@@ -81,6 +81,9 @@ pub(super) fn y_domain(spec: &Spec) -> (f64, f64) {
         let shown =
             spec.contexts.iter().zip(&curve.values).filter(|(context, _)| (low..=high).contains(context));
         shown.for_each(|(_, value)| reach(*value));
+        let reserved =
+            spec.contexts.iter().zip(&curve.reserved).filter(|(context, _)| (low..=high).contains(context));
+        reserved.for_each(|(_, value)| reach(*value));
     }
     for ring in spec.rings.iter().filter(|ring| (low..=high).contains(&ring.context)) {
         [ring.value, ring.low, ring.high].into_iter().for_each(&mut reach);

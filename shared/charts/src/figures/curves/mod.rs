@@ -1,7 +1,9 @@
 //! What growth and latency share: curves over context with direct labels, measured rings, limits and a cursor.
 
 mod axes;
+mod heads;
 mod limits;
+mod lines;
 mod names;
 
 pub(super) use axes::context_axis;
@@ -18,6 +20,8 @@ use crate::text::{self, size};
 
 /// Below this width names go into a list under the axis.
 const WIDE_FROM: f64 = 600.0;
+/// The same with two values beside each name.
+const WIDE_FROM_RESERVED: f64 = 720.0;
 /// Least size of the plot with its axes.
 const LEAST: Size = Size::new(240.0, 140.0);
 /// Height under the plot for tick labels and the cursor's context.
@@ -56,6 +60,10 @@ pub(super) struct Curve {
     pub(super) colour: SeriesColour,
     pub(super) provenance: Provenance,
     pub(super) values: Vec<f64>,
+    /// What an engine reserves, in dashes beside the line; empty where there is none.
+    pub(super) reserved: Vec<f64>,
+    /// Lines are thin beyond it.
+    pub(super) allowed: Option<Tokens>,
 }
 
 /// A measured point with its interval.
@@ -80,6 +88,7 @@ pub(super) struct Rule {
 pub(super) struct Readings<'a> {
     pub(super) context: Tokens,
     pub(super) values: Vec<Option<(f64, String)>>,
+    pub(super) reserved: Vec<Option<(f64, String)>>,
     pub(super) emphasis: Option<usize>,
     pub(super) missing: &'a str,
 }
@@ -98,6 +107,7 @@ pub(super) struct Curves {
     lines: Vec<Curve>,
     /// Where each curve's value stands (end of its baseline); none where its label had no room.
     value_places: Vec<Option<(Point, f64)>>,
+    heads: heads::Heads,
     line_width: f64,
 }
 
@@ -106,7 +116,10 @@ struct Form {
     plot: Rect,
     wide: bool,
     name_width: f64,
+    /// Width of one column of values.
     value_width: f64,
+    /// Width of both columns, where reserved values stand beside the others.
+    values_width: f64,
 }
 
 impl Curves {
@@ -121,7 +134,7 @@ impl Curves {
         // Tick labels set the left margin and need the scale; the scale's pixels come after.
         let y_at =
             |range: (f64, f64)| Scale::new(spec.scale, y_domain, range).expect("the y domain is checked");
-        let rough_height = spec.size.height - TOP - AXIS_HEIGHT;
+        let rough_height = spec.size.height - heads::top(&spec) - AXIS_HEIGHT;
         let y_ticks = y_at((rough_height, 0.0)).ticks(ticks_at_most(rough_height), rounding);
         let y_labels = tick_labels(&y_ticks, spec.quantity);
         let left =
@@ -154,20 +167,19 @@ impl Curves {
                 .collect(),
             lines: spec.curves,
             value_places: Vec::new(),
+            heads: heads::Heads::default(),
             line_width,
         };
         let axes = axes::axes(plot, &x, &y, &y_ticks, &y_labels);
         figure.scene.nodes.push(axes.into());
-        let paths: Vec<Vec<Point>> = (0..figure.lines.len()).map(|index| figure.path(index)).collect();
+        let paths: Vec<Vec<Point>> = figure.lines.iter().map(|curve| figure.path(&curve.values)).collect();
         figure.rules(&spec.limits, &paths, form.wide);
         // Later models under earlier ones: the first is what the reader asked for first.
         for (index, path) in paths.iter().enumerate().rev() {
             let curve = &figure.lines[index];
             let mut group = Group::new(format!("series-{}", identifier(&curve.id)), Role::Series);
             group.label.clone_from(&curve.name);
-            if path.len() > 1 {
-                group.push(Node::Polyline { points: path.clone(), stroke: figure.stroke(index, 0.0) });
-            }
+            group.nodes.extend(figure.line(index, path));
             figure.scene.nodes.push(group.into());
         }
         figure.rings(&spec.rings);
@@ -177,6 +189,7 @@ impl Curves {
             figure.labels_below(&form, &paths);
             figure.limits_below(&spec.limits);
         }
+        figure.allowed_below(spec.domain.1);
         Ok(figure)
     }
 
@@ -211,7 +224,12 @@ impl Curves {
 
     /// The curve whose value at `sample` lies nearest to `y` pixels, within 24 pixels.
     pub(super) fn nearest_curve(&self, sample: usize, y: f64) -> Option<usize> {
-        let distance = |index: usize| Some((self.place(*self.lines[index].values.get(sample)?)? - y).abs());
+        let distance = |index: usize| {
+            let curve = &self.lines[index];
+            let values = [curve.values.get(sample), curve.reserved.get(sample)];
+            let places = values.into_iter().flatten().filter_map(|value| self.place(*value));
+            places.map(|place| (place - y).abs()).min_by(f64::total_cmp)
+        };
         (0..self.lines.len())
             .filter_map(|index| Some((index, distance(index)?)))
             .filter(|(_, distance)| *distance <= 24.0)
@@ -227,25 +245,28 @@ impl Curves {
         let inside = (self.plot.left - 0.5..=self.plot.right + 0.5).contains(&at);
         if inside {
             if let Some(index) = readings.emphasis.filter(|index| *index < self.lines.len()) {
-                group.push(Node::Polyline { points: self.path(index), stroke: self.stroke(index, 1.4) });
+                let points = self.path(&self.lines[index].values);
+                group.push(Node::Polyline { points, stroke: self.stroke(index, 1.4) });
             }
             // Among many dots, halos would hide their neighbours.
             let halo = if self.lines.len() > 20 { 0.5 } else { 1.5 };
             let (from, to) = (Point::new(at, self.plot.top), Point::new(at, self.plot.bottom + 5.0));
             group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Cursor) });
-            for (curve, reading) in self.lines.iter().zip(&readings.values).rev() {
-                let Some(y) = reading.as_ref().and_then(|(value, _)| self.place(*value)) else {
-                    continue;
-                };
-                if !(self.plot.top - 1.0..=self.plot.bottom + 1.0).contains(&y) {
-                    continue;
+            for (all, radius) in [(&readings.reserved, 1.5), (&readings.values, 2.0)] {
+                for (curve, reading) in self.lines.iter().zip(all).rev() {
+                    let Some(y) = reading.as_ref().and_then(|(value, _)| self.place(*value)) else {
+                        continue;
+                    };
+                    if !(self.plot.top - 1.0..=self.plot.bottom + 1.0).contains(&y) {
+                        continue;
+                    }
+                    group.push(Node::Circle {
+                        centre: Point::new(at, y),
+                        radius: radius * self.line_width,
+                        fill: Ink::Series(curve.colour),
+                        outline: Stroke::solid(Ink::Paper, halo),
+                    });
                 }
-                group.push(Node::Circle {
-                    centre: Point::new(at, y),
-                    radius: 2.0 * self.line_width,
-                    fill: Ink::Series(curve.colour),
-                    outline: Stroke::solid(Ink::Paper, halo),
-                });
             }
             let label = label::context(readings.context);
             let half = text::width(&label, size::LABEL, Weight::Bold) / 2.0;
@@ -253,14 +274,19 @@ impl Curves {
             let place = Point::new(middle, self.plot.bottom + AXIS_HEIGHT - 6.0);
             group.push(Text::new(place, label, size::LABEL, Ink::Text).bold().anchored(Anchor::Middle));
         }
+        self.heads.name(readings.context, &mut values);
         for (index, place) in self.value_places.iter().enumerate() {
             let Some((at, font_size)) = *place else { continue };
-            let (shown, ink) = match readings.values.get(index) {
-                Some(Some((_, shown))) => (shown.as_str(), Ink::Text),
-                _ => (readings.missing, Ink::Muted),
-            };
-            let label = Text::new(at, shown, font_size, ink).anchored(Anchor::End);
-            values.push(if readings.emphasis == Some(index) { label.bold() } else { label });
+            for (all, right) in [(&readings.values, Some(at.x)), (&readings.reserved, self.heads.reserved)] {
+                let Some(right) = right else { continue };
+                let (shown, ink) = match all.get(index) {
+                    Some(Some((_, shown))) => (shown.as_str(), Ink::Text),
+                    _ => (readings.missing, Ink::Muted),
+                };
+                // In two columns of names each row has its own right edge.
+                let label = Text::new(Point::new(right, at.y), shown, font_size, ink).anchored(Anchor::End);
+                values.push(if readings.emphasis == Some(index) { label.bold() } else { label });
+            }
         }
         Scene {
             size: self.scene.size,
@@ -275,8 +301,7 @@ impl Curves {
         (value.is_finite() && (value > 0.0 || !self.logarithmic)).then(|| self.y.project(value))
     }
 
-    fn path(&self, index: usize) -> Vec<Point> {
-        let values = &self.lines[index].values;
+    fn path(&self, values: &[f64]) -> Vec<Point> {
         let places = self.columns.iter().zip(values);
         places.filter_map(|(x, value)| Some(Point::new((*x)?, self.place(*value)?))).collect()
     }
@@ -316,18 +341,34 @@ impl Curves {
     }
 }
 
+impl Spec<'_> {
+    /// Whether reserved values stand beside the others.
+    fn has_reserved(&self) -> bool {
+        self.curves.iter().any(|curve| !curve.reserved.is_empty())
+    }
+
+    /// Whether names stand beside the plot.
+    fn is_wide(&self) -> bool {
+        self.size.width >= if self.has_reserved() { WIDE_FROM_RESERVED } else { WIDE_FROM }
+    }
+}
+
 impl Form {
     fn of(spec: &Spec, left: f64) -> Self {
-        let wide = spec.size.width >= WIDE_FROM;
+        let reserved = spec.has_reserved();
+        let wide = spec.is_wide();
         let value_width = text::width(spec.widest_value, size::LABEL, Weight::Bold);
+        let second = value_width.max(heads::RESERVED_WIDTH) + heads::GAP;
+        let values_width = value_width + if reserved { second } else { 0.0 };
         let widest = |curve: &Curve| text::width(&curve.name, size::LABEL, Weight::Bold).ceil();
         let name_width = spec.curves.iter().map(widest).fold(0.0, f64::max).min(0.34 * spec.size.width);
         let bottom = spec.size.height - AXIS_HEIGHT;
         let right = match (wide, spec.curves.is_empty()) {
-            (true, false) => spec.size.width - LEADER - name_width - 12.0 - value_width,
+            (true, false) => spec.size.width - LEADER - name_width - 12.0 - values_width,
             _ => spec.size.width - RIGHT,
         };
-        Self { plot: Rect::new(left, TOP, right, bottom), wide, name_width, value_width }
+        let plot = Rect::new(left, heads::top(spec), right, bottom);
+        Self { plot, wide, name_width, value_width, values_width }
     }
 }
 
@@ -337,10 +378,11 @@ fn check(spec: &Spec) -> Result<(), FigureError> {
     if let Some(place) = spec.contexts.windows(2).position(|pair| pair[0] >= pair[1]) {
         return Err(FigureError::Contexts(place + 1));
     }
-    match spec.curves.iter().find(|curve| curve.values.len() > spec.contexts.len()) {
+    let most = |curve: &Curve| curve.values.len().max(curve.reserved.len());
+    match spec.curves.iter().find(|curve| most(curve) > spec.contexts.len()) {
         Some(curve) => Err(FigureError::Values {
             name: curve.name.clone(),
-            values: curve.values.len(),
+            values: most(curve),
             contexts: spec.contexts.len(),
         }),
         None => Ok(()),

@@ -1,6 +1,8 @@
 //! Names and the places of values: beside the line ends, or in a list under narrow figures.
 
+use super::heads::Heads;
 use super::{AXIS_HEIGHT, Curves, Form, LEADER, LEAST_PITCH, PITCH, ROW, whole};
+use crate::figures::marks;
 use crate::figures::spread::spread;
 use crate::scene::{Group, Ink, Node, Point, Role, Stroke, Text, Weight};
 use crate::text::{self, size};
@@ -26,6 +28,10 @@ impl Curves {
         let values_right = names_left + form.name_width + 12.0 + form.value_width;
         self.value_places = vec![None; self.lines.len()];
         let mut group = Group::new("names", Role::Labels);
+        let has_reserved = self.lines.iter().any(|curve| !curve.reserved.is_empty());
+        let (heads, nodes) = Heads::beside(form, values_right, has_reserved);
+        self.heads = heads;
+        group.nodes.extend(nodes);
         for (&index, &baseline) in kept.iter().zip(&places) {
             let curve = &self.lines[index];
             let end = paths[index][paths[index].len() - 1];
@@ -39,6 +45,9 @@ impl Curves {
                     Point::new(names_left - 3.0, middle),
                 ];
                 group.push(Node::Polyline { points, stroke: Stroke::solid(ink, 0.75) });
+            }
+            if let Some(marker) = curve.colour.marker() {
+                group.push(marks::marker(marker, Point::new(names_left - 10.0, middle), curve.colour));
             }
             let name = text::fitted(&curve.name, font_size, Weight::Bold, form.name_width);
             group.push(Text::new(Point::new(names_left, baseline), name, font_size, ink).bold());
@@ -58,13 +67,20 @@ impl Curves {
         let end = |index: &usize| paths[*index][paths[*index].len() - 1].y;
         drawn.sort_by(|a, b| end(a).total_cmp(&end(b)));
         let width = self.scene.size.width;
-        let columns = if width >= 460.0 && drawn.len() > 3 { 2 } else { 1 };
+        let has_reserved = self.lines.iter().any(|curve| !curve.reserved.is_empty());
+        let columns = if width >= 460.0 && drawn.len() > 3 && !has_reserved { 2 } else { 1 };
         let rows = drawn.len().div_ceil(columns);
         let gap = 20.0;
         let column_width = (width - gap * (columns - 1) as f64) / columns as f64;
-        let top = self.plot.bottom + AXIS_HEIGHT + 4.0;
+        let head = self.plot.bottom + AXIS_HEIGHT + 4.0;
+        let top = if drawn.is_empty() { head } else { head + ROW };
         self.value_places = vec![None; self.lines.len()];
         let mut group = Group::new("names", Role::Labels);
+        if !drawn.is_empty() {
+            let (heads, nodes) = Heads::below(form, head, width, has_reserved);
+            self.heads = heads;
+            group.nodes.extend(nodes);
+        }
         for (place, index) in drawn.into_iter().enumerate() {
             let left = (place / rows) as f64 * (column_width + gap);
             let baseline = top + ((place % rows) as f64 + 1.0) * ROW - 6.0;
@@ -75,11 +91,15 @@ impl Curves {
                 to: Point::new(left + 18.0, middle),
                 stroke: self.stroke(index, 0.0),
             });
-            let room = column_width - 26.0 - form.value_width - 8.0;
+            if let Some(marker) = curve.colour.marker() {
+                group.push(marks::marker(marker, Point::new(left + 9.0, middle), curve.colour));
+            }
+            let room = column_width - 26.0 - form.values_width - 8.0;
             let name = text::fitted(&curve.name, size::LABEL, Weight::Bold, room);
             let at = Point::new(left + 26.0, baseline);
             group.push(Text::new(at, name, size::LABEL, Ink::Series(curve.colour)).bold());
-            self.value_places[index] = Some((Point::new(left + column_width, baseline), size::LABEL));
+            let right = left + column_width - form.values_width + form.value_width;
+            self.value_places[index] = Some((Point::new(right, baseline), size::LABEL));
         }
         self.scene.size.height = top + rows as f64 * ROW;
         self.scene.nodes.push(group.into());
