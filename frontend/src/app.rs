@@ -139,12 +139,9 @@ fn accept_drops(page: Page) {
     window_event_listener(ev::drop, move |event| {
         event.prevent_default();
         let Some(list) = event.data_transfer().and_then(|data| data.files()) else { return };
-        for file in (0..list.length()).filter_map(|index| list.get(index)) {
-            if log::is_log(page, &file) {
-                log::open(page, &file);
-            } else {
-                files::open(page, &file);
-            }
-        }
+        let (logs, others): (Vec<_>, Vec<_>) =
+            files::listed(&list).into_iter().partition(|file| log::is_log(page, file));
+        logs.iter().for_each(|file| log::open(page, file));
+        files::open_all(page, others);
     });
 }

@@ -1,38 +1,136 @@
-//! What the reader drops, opens or pastes: a config, which becomes a version, or a stored run. Nothing leaves the browser.
+//! What the reader drops, opens or pastes: a config or a GGUF file, which becomes a version, or a stored run. Nothing leaves
+//! the browser, and of a GGUF file only the start is read, as far as its metadata goes.
 
 use kvscope_protocol::Room;
 use kvscope_protocol::run::{Run, read_lines};
-use kvscope_sizing::read_config;
+use kvscope_sizing::{
+    Architecture, GgufRead, Unknown, first_part, is_gguf, is_gguf_name, model_file, read_config, read_gguf,
+};
 use leptos::prelude::*;
 use wasm_bindgen_futures::JsFuture;
+use web_sys::File;
 
 use crate::state::{Model, Page, Shared, Step};
 
 /// As the command line has it.
 const LARGEST_MIB: u32 = 64;
 
-/// Reads a file and puts what it is on the page; says why not where it is neither config nor run.
-pub(crate) fn open(page: Page, file: &web_sys::File) {
-    let name = file.name();
-    let size = file.size();
-    if size > f64::from(LARGEST_MIB << 20) {
-        refuse(page, format!("{name}: a config.json has at most {LARGEST_MIB} MiB, this has {size} bytes"));
-        return;
+/// The files of a list.
+pub(crate) fn listed(files: &web_sys::FileList) -> Vec<File> {
+    (0..files.length()).filter_map(|index| files.get(index)).collect()
+}
+
+/// Reads files that were given together, each as what it is; of the parts that a model was split into only the first.
+pub(crate) fn open_all(page: Page, files: Vec<File>) {
+    let names: Vec<String> = files.iter().map(File::name).collect();
+    for (file, name) in files.iter().zip(&names) {
+        if first_part(name).is_none_or(|first| first == *name || !names.contains(&first)) {
+            open(page, file);
+        }
     }
-    let text = file.text();
+}
+
+/// Reads the one file of a folder that says what the model is.
+pub(crate) fn open_folder(page: Page, files: Vec<File>) {
+    let files: Vec<(File, String)> = files.into_iter().map(|file| (file.clone(), path(&file))).collect();
+    let folder =
+        files.first().and_then(|(_, path)| path.split_once('/')).map_or("folder", |(folder, _)| folder);
+    // Folders inside the chosen one are other models.
+    let own: Vec<&(File, String)> = files.iter().filter(|(_, path)| path.matches('/').count() < 2).collect();
+    let names: Vec<String> = own.iter().map(|(file, _)| file.name()).collect();
+    match model_file(&names) {
+        Ok(place) => {
+            let (file, path) = own[place];
+            open_as(page, file, path.clone());
+        }
+        Err(sentence) => refuse(page, format!("{folder}: {sentence}")),
+    }
+}
+
+/// Reads a file and puts what it is on the page; says why not where it is neither model nor run.
+pub(crate) fn open(page: Page, file: &File) {
+    open_as(page, file, file.name());
+}
+
+fn open_as(page: Page, file: &File, name: String) {
+    let file = file.clone();
     leptos::task::spawn_local(async move {
-        match JsFuture::from(text).await {
-            Ok(text) => take(page, &name, &text.as_string().unwrap_or_default()),
-            Err(_) => refuse(page, format!("{name}: the browser could not read it; is it still there?")),
+        match read(&file, &name).await {
+            Ok(Content::Text(text)) => take(page, &name, &text),
+            Ok(Content::Gguf(architecture)) => {
+                page.refusal.set(None);
+                show_model(page, own_model(page, &name, *architecture));
+            }
+            Err(sentence) => refuse(page, format!("{name}: {sentence}")),
         }
     });
+}
+
+/// What a file holds.
+enum Content {
+    Text(String),
+    Gguf(Box<Architecture>),
+}
+
+/// Reads as much of a file as it takes to know what it is.
+async fn read(file: &File, name: &str) -> Result<Content, String> {
+    let length = whole(file.size());
+    let mut bytes = slice(file, 0, length.min(64 << 10)).await?;
+    if is_gguf(&bytes) {
+        loop {
+            match read_gguf(&bytes, Some(length), Unknown::Warn).map_err(|error| error.to_string())? {
+                GgufRead::Architecture(architecture) => return Ok(Content::Gguf(architecture)),
+                GgufRead::NeedsPrefix { bytes: wanted } => {
+                    bytes.extend(slice(file, bytes.len() as u64, wanted).await?);
+                }
+            }
+        }
+    }
+    if is_gguf_name(name) {
+        return Err("byte 0: not a GGUF file; it does not begin with \"GGUF\"".to_owned());
+    }
+    if length > u64::from(LARGEST_MIB) << 20 {
+        return Err(format!("a config.json has at most {LARGEST_MIB} MiB, this has {length} bytes"));
+    }
+    bytes.extend(slice(file, bytes.len() as u64, length).await?);
+    String::from_utf8(bytes).map(Content::Text).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        format!("byte {place} is not UTF-8; expected a config.json or a GGUF file")
+    })
+}
+
+/// Bytes `from` to `to` of a file.
+async fn slice(file: &File, from: u64, to: u64) -> Result<Vec<u8>, String> {
+    let unread = |_| "the browser could not read it; is it still there, and a file, not a folder?".to_owned();
+    // A file's positions are whole numbers below 2^53, which f64 holds.
+    let blob = file.slice_with_f64_and_f64(from as f64, to as f64).map_err(unread)?;
+    let buffer = JsFuture::from(blob.array_buffer()).await.map_err(unread)?;
+    Ok(js_sys::Uint8Array::new(&buffer).to_vec())
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a file's length is a whole number below 2^53"
+)]
+fn whole(length: f64) -> u64 {
+    length as u64
+}
+
+/// The path within a chosen folder, or the name.
+fn path(file: &File) -> String {
+    let path =
+        js_sys::Reflect::get(file, &"webkitRelativePath".into()).ok().and_then(|path| path.as_string());
+    path.filter(|path| !path.is_empty()).unwrap_or_else(|| file.name())
 }
 
 /// Puts a text on the page under the name of where it came from.
 pub(crate) fn take(page: Page, name: &str, text: &str) {
     let taken = match run_in(text) {
         Some(run) => run.map(|run| show_run(page, run)),
-        None => own_model(page, name, text).map(|model| show_model(page, model)),
+        None => read_config(text)
+            .map(|architecture| show_model(page, own_model(page, name, architecture)))
+            .map_err(|error| error.to_string()),
     };
     match taken {
         Ok(()) => page.refusal.set(None),
@@ -69,16 +167,20 @@ fn show_run(page: Page, run: Run) {
     });
 }
 
-fn own_model(page: Page, name: &str, text: &str) -> Result<Model, String> {
-    let architecture = read_config(text).map_err(|error| error.to_string())?;
-    let number = page.opened.with_untracked(|opened| opened.models.len()) + 1;
+fn own_model(page: Page, name: &str, architecture: Architecture) -> Model {
     let kind = architecture.model_type().unwrap_or("own config").to_owned();
-    Ok(Model {
-        id: format!("{}{number}", Model::OWN),
-        name: format!("{kind} ({name})"),
-        family: kind,
-        entry: None,
-        architecture,
+    let plain = format!("{kind} ({name})");
+    page.opened.with_untracked(|opened| {
+        let is_new = |label: &String| opened.models.iter().all(|model| model.name != *label);
+        let labels = std::iter::once(plain).chain((2..).map(|number| format!("{kind} ({name}, {number})")));
+        let number = opened.models.len() + 1;
+        Model {
+            id: format!("{}{number}", Model::OWN),
+            name: labels.into_iter().find(is_new).unwrap_or_default(),
+            family: kind.clone(),
+            entry: None,
+            architecture,
+        }
     })
 }
 

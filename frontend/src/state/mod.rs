@@ -112,10 +112,13 @@ impl Page {
         let chosen = Memo::new(move |before: Option<&Shared<models::ChosenSet>>| {
             let (ids, settings) = view.with(|view| (view.models.clone(), view.settings()));
             let own = opened.with(|opened| opened.models.clone());
-            match before {
+            let engine =
+                view.with(|view| view.engine_settings().map(|settings| (view.engine.clone(), settings)));
+            let set = match before {
                 Some(before) if before.is_of(&ids, &settings, &own) => before.clone(),
                 _ => Shared::new(models::ChosenSet::new(ids, settings, own)),
-            }
+            };
+            if set.engine == engine { set } else { Shared::new(set.beside(engine)) }
         });
         let selected = Memo::new(move |_| {
             let wanted = view.with(|view| view.selected.clone());

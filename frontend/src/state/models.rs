@@ -1,7 +1,10 @@
 //! From ids to versions that can be sized.
 
 use kvscope_charts::palette::{SeriesColour, assign_colours};
-use kvscope_sizing::{Architecture, CatalogueEntry, Settings, StateModel, Tokens, find_entry};
+use kvscope_sizing::engine::{
+    Engine, EngineReport, Query, Reservation, report, reservation, reserved_bytes, reserved_curve,
+};
+use kvscope_sizing::{Architecture, Bytes, CatalogueEntry, Settings, StateModel, Tokens, find_entry};
 
 use super::Shared;
 
@@ -32,6 +35,8 @@ pub(crate) struct Chosen {
 pub(crate) struct ChosenSet {
     pub(crate) list: Vec<Chosen>,
     pub(crate) settings: Settings,
+    /// Whose reserved bytes stand beside the logical ones, with its settings.
+    pub(crate) engine: Option<(Engine, Settings)>,
     ids: Vec<String>,
     own: Vec<Shared<Model>>,
 }
@@ -41,12 +46,58 @@ type Found = (String, Result<Shared<Model>, String>);
 
 impl ChosenSet {
     pub(super) fn new(ids: Vec<String>, settings: Settings, own: Vec<Shared<Model>>) -> Self {
-        Self { list: size_all(&find_all(&ids, &own), &settings), settings, ids, own }
+        Self { list: size_all(&find_all(&ids, &own), &settings), settings, engine: None, ids, own }
+    }
+
+    /// The same versions beside an engine.
+    pub(super) fn beside(&self, engine: Option<(Engine, Settings)>) -> Self {
+        let (list, settings) = (self.list.clone(), self.settings.clone());
+        Self { list, settings, engine, ids: self.ids.clone(), own: self.own.clone() }
     }
 
     /// Whether it would come out the same.
     pub(super) fn is_of(&self, ids: &[String], settings: &Settings, own: &[Shared<Model>]) -> bool {
         self.ids == ids && self.settings == *settings && self.own == own
+    }
+
+    /// Asks the engine about a version; none where there is no engine, or no version to ask about.
+    fn ask<T>(
+        &self,
+        chosen: &Chosen,
+        (context, batch): (Tokens, u64),
+        question: impl FnOnce(&Query<'_>) -> kvscope_sizing::Result<T>,
+    ) -> Option<Result<T, String>> {
+        let (engine, settings) = self.engine.as_ref()?;
+        let model = chosen.model.as_ref()?;
+        let (engine, context) = (engine.clone(), Some(context));
+        let query = Query { architecture: &model.architecture, engine, context, batch, settings };
+        Some(question(&query).map_err(|error| error.to_string()))
+    }
+
+    /// What the engine reserves for a batch of requests of that length, or why it refuses the version.
+    pub(crate) fn reserved(&self, chosen: &Chosen, at: (Tokens, u64)) -> Option<Result<Bytes, String>> {
+        self.ask(chosen, at, reserved_bytes)
+    }
+
+    /// The same at many contexts; empty where the engine refuses the version.
+    pub(crate) fn reserved_curve(&self, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
+        let first = contexts.first().copied().unwrap_or_default();
+        let curve = self.ask(chosen, (first, batch), |query| reserved_curve(query, contexts));
+        curve.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Reserved beside logical bytes, with what lies between them.
+    pub(crate) fn reservation(
+        &self,
+        chosen: &Chosen,
+        at: (Tokens, u64),
+    ) -> Option<Result<Reservation, String>> {
+        self.ask(chosen, at, reservation)
+    }
+
+    /// Everything that the engine says about a version.
+    pub(crate) fn report(&self, chosen: &Chosen, at: (Tokens, u64)) -> Option<Result<EngineReport, String>> {
+        self.ask(chosen, at, report)
     }
 
     /// The first that could not be sized, with the reason.
@@ -99,9 +150,9 @@ fn find_all(ids: &[String], own: &[Shared<Model>]) -> Vec<Found> {
 pub(crate) fn find_model(id: &str, own: &[Shared<Model>]) -> Result<Shared<Model>, String> {
     match own.iter().find(|model| model.id == *id) {
         Some(model) => Ok(model.clone()),
-        None if id.starts_with(Model::OWN) => Err(format!(
-            "{id} is a config that was opened where this link was made; open it here to see it"
-        )),
+        None if id.starts_with(Model::OWN) => {
+            Err(format!("{id} is a config that was opened where this link was made; open it here to see it"))
+        }
         None => catalogue_model(id).map(Shared::new),
     }
 }

@@ -21,9 +21,9 @@ pub(crate) fn ContextControl() -> impl IntoView {
                 label="Context"
                 name="Context in tokens"
                 unit="tokens"
-                value=|page| page.context().to_string()
+                value=Box::new(move || page.context().to_string())
                 exact=words(move || page.context().get().to_string())
-                take=take
+                take=Box::new(move |text| take(page, text))
             />
             <input
                 type="range"

@@ -6,7 +6,7 @@ use crate::erased::on;
 use crate::files;
 use crate::state::Page;
 
-/// Ways to open a config of one's own: a file, the clipboard; dropping on the page works anywhere.
+/// Ways to open a model of one's own: a file, a folder, the clipboard; dropping on the page works anywhere.
 #[component]
 pub(crate) fn OwnConfig() -> impl IntoView {
     let page = expect_context::<Page>();
@@ -17,7 +17,8 @@ pub(crate) fn OwnConfig() -> impl IntoView {
         }
     };
     view! {
-        {open_file(page, "Open a config", "open or drop a config.json")}
+        {open_file(page, "Open a config", "open or drop a config.json or GGUF")}
+        {picker(page, "Open a folder", "open a model's folder", Pick::Folder)}
         <details class="add">
             <summary>"paste one"</summary>
             <textarea rows="5" spellcheck="false" aria-label="Text of a config.json" node_ref=pasted></textarea>
@@ -27,12 +28,25 @@ pub(crate) fn OwnConfig() -> impl IntoView {
     .into_any()
 }
 
+/// What a file dialog gives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Pick {
+    Files,
+    Folder,
+}
+
 /// A link that opens the browser's file dialog.
 pub(crate) fn open_file(page: Page, name: &'static str, words: &'static str) -> AnyView {
+    picker(page, name, words, Pick::Files)
+}
+
+fn picker(page: Page, name: &'static str, words: &'static str, pick: Pick) -> AnyView {
     let chosen = move |event: ev::Event| {
         let input = event_target::<web_sys::HtmlInputElement>(&event);
-        if let Some(file) = input.files().and_then(|files| files.get(0)) {
-            files::open(page, &file);
+        match (input.files(), pick) {
+            (Some(files), Pick::Files) => files::open_all(page, files::listed(&files)),
+            (Some(files), Pick::Folder) => files::open_folder(page, files::listed(&files)),
+            (None, _) => {}
         }
         // The same file can be opened again after it was mended.
         input.set_value("");
@@ -40,7 +54,14 @@ pub(crate) fn open_file(page: Page, name: &'static str, words: &'static str) -> 
     view! {
         <label class="open">
             {words}
-            <input type="file" aria-label=name accept=".json,.jsonl" on:change=on(chosen)/>
+            <input
+                type="file"
+                aria-label=name
+                multiple=pick == Pick::Files
+                accept=(pick == Pick::Files).then_some(".json,.jsonl,.gguf")
+                prop:webkitdirectory=pick == Pick::Folder
+                on:change=on(chosen)
+            />
         </label>
     }
     .into_any()

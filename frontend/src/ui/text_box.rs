@@ -14,25 +14,30 @@ pub(crate) fn TextBox(
     /// What stands behind the value.
     unit: &'static str,
     /// The value in words.
-    value: fn(crate::state::Page) -> String,
+    value: Box<dyn Fn() -> String + Send + Sync>,
     /// The value with all digits.
-    exact: Words,
+    #[prop(optional)]
+    exact: Option<Words>,
     /// Takes what was typed.
-    take: fn(crate::state::Page, &str) -> Result<(), String>,
+    take: Box<dyn Fn(&str) -> Result<(), String>>,
+    /// What holds where nothing is typed.
+    #[prop(optional)]
+    usual: &'static str,
 ) -> impl IntoView {
-    let page = expect_context::<crate::state::Page>();
     let refusal = RwSignal::new(None::<String>);
-    let changed = move |event: ev::Event| match take(page, &event_target_value(&event)) {
+    let shown = Memo::new(move |_| Some(value()));
+    let words_of = move || shown.get().unwrap_or_default();
+    let changed = move |event: ev::Event| match take(&event_target_value(&event)) {
         Ok(()) => {
             refusal.set(None);
             // Typing what is already set changes no signal, so the canonical words are put back by hand.
-            event_target::<web_sys::HtmlInputElement>(&event).set_value(&untrack(|| value(page)));
+            event_target::<web_sys::HtmlInputElement>(&event).set_value(&untrack(words_of));
         }
         Err(sentence) => refusal.set(Some(sentence)),
     };
     // A value that comes from elsewhere replaces what was typed, and the objection to it.
     effect(move || {
-        let _ = value(page);
+        let _ = words_of();
         refusal.set(None);
     });
     let select_all = |event: ev::FocusEvent| event_target::<web_sys::HtmlInputElement>(&event).select();
@@ -50,8 +55,9 @@ pub(crate) fn TextBox(
                     spellcheck="false"
                     aria-label=name
                     aria-invalid=mark(move || refusal.with(Option::is_some).then(|| "true".to_owned()))
+                    placeholder=usual
                     data-value=exact
-                    prop:value=words(move || value(page))
+                    prop:value=words(words_of)
                     on:change=on(changed)
                     on:focus=on(select_all)
                 />

@@ -35,6 +35,7 @@ mod format;
 mod gguf;
 mod growth;
 mod mixer;
+mod model_files;
 mod service;
 mod settings;
 mod size;
@@ -59,6 +60,7 @@ pub use mixer::{
     CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,
     Latent, Mixer, Recurrence, Recurrent,
 };
+pub use model_files::{first_part, is_gguf_name, model_file};
 pub use service::WindowPolicy;
 pub use settings::{
     Chosen, Formats, GdnPrefillBackend, MambaCacheMode, MambaRadixStrategy, MlaStorage, NaiveFormula,

@@ -2,6 +2,7 @@ use kvscope_charts::Ink;
 use kvscope_sizing::{Bytes, Growth, StateModel, group_digits, layer_ranges};
 use leptos::prelude::*;
 
+use super::beside::beside;
 use super::derivation::derivation;
 use super::published::published;
 use crate::erased::{mark, nothing, part, words};
@@ -23,38 +24,19 @@ fn of(page: Page, model: &Shared<Model>, state: &Shared<StateModel>) -> AnyView 
     let published = model.entry.map_or_else(nothing, |entry| published(page, entry, state));
     let rows: Vec<AnyView> = (0..state.parts().len()).map(|part| row(page, model, state, part)).collect();
     let head: Vec<AnyView> = HEAD.map(|name| view! { <span>{name}</span> }.into_any()).into();
-    let doubts = {
-        let (model, state) = (model.clone(), state.clone());
-        move || doubts(page, &model, &state)
-    };
     view! {
         <section class="breakdown">
             <h2>{format!("{}, component by component", model.name)}</h2>
             <p class="quiet">{facts(model)}</p>
-            {part(doubts)}
             <div class="components">
                 <p class="head" aria-hidden="true">{head}</p>
                 {rows}
             </div>
+            {part(move || beside(page))}
             {published}
         </section>
     }
     .into_any()
-}
-
-/// Assumptions and doubts that belong to the figures below.
-fn doubts(page: Page, model: &Model, state: &StateModel) -> AnyView {
-    let size = state.size(&model.id, Some(page.context()), 1, &page.chosen().settings);
-    let doubts: Vec<AnyView> = size
-        .map(|size| size.warnings)
-        .unwrap_or_default()
-        .iter()
-        .map(|doubt| view! { <li>{doubt.to_string()}</li> }.into_any())
-        .collect();
-    if doubts.is_empty() {
-        return nothing();
-    }
-    view! { <ul class="doubts" aria-label="Assumptions">{doubts}</ul> }.into_any()
 }
 
 /// Forms, layers, sizes and where the config comes from, in one line.

@@ -6,7 +6,7 @@ use kvscope_sizing::{Tokens, UnitSystem};
 use leptos::ev;
 use leptos::prelude::*;
 
-use super::curves::{cursor, curves, domain_around};
+use super::curves::{Curves, cursor, curves, domain_around};
 use super::keys::move_by_key;
 use super::tooltip::tooltip;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
@@ -24,21 +24,26 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
         let (low, high) = domain_around(page.context());
         u64::from(low.get().ilog2()) * 64 + u64::from(high.get().ilog2())
     });
-    let base: DrawnMemo = Memo::new(move |_| {
+    let domain = move || {
         let octaves = octaves.get();
-        growth(page, (Tokens::new(1 << (octaves / 64)), Tokens::new(1 << (octaves % 64))), width.get())
-    });
+        (Tokens::new(1 << (octaves / 64)), Tokens::new(1 << (octaves % 64)))
+    };
+    // Values are computed once a change of what is asked; axes and units draw the same ones anew.
+    let data = Memo::new(move |_| Shared::new(curves(page, domain(), width.get())));
+    let base: DrawnMemo = Memo::new(move |_| growth(page, &data.get(), domain(), width.get()));
     let overlay: DrawnMemo = Memo::new(move |_| {
         let emphasis = page.hover.with(|hover| hover.as_ref().and_then(|(_, hit)| hit.nearest));
-        with_growth(base.get(), |growth| Drawn::plain(growth.overlay(&cursor(page, page.cursor(), emphasis))))
+        with_growth(base.get(), |growth| {
+            Drawn::plain(growth.overlay(&cursor(page, growth, page.cursor(), emphasis)))
+        })
     });
     let sentence = move || {
         let described = base.get().map(|drawn| drawn.scene.description.clone()).unwrap_or_default();
         format!("{described} Arrow keys move the cursor.")
     };
     let spoken = move || {
-        with_growth(base.get(), |growth| growth.overlay(&cursor(page, page.context(), None)).description)
-            .unwrap_or_default()
+        let at = |growth: &Growth| growth.overlay(&cursor(page, growth, page.context(), None)).description;
+        with_growth(base.get(), at).unwrap_or_default()
     };
     let hit_at =
         move |point: Point| -> Option<Hit> { with_growth(base.get_untracked(), |growth| growth.hit(point))? };
@@ -119,8 +124,7 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
     .into_any()
 }
 
-fn growth(page: Page, domain: (Tokens, Tokens), width: f64) -> Option<Shared<Drawn>> {
-    let curves = curves(page, domain, width);
+fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> Option<Shared<Drawn>> {
     let input = GrowthInput {
         contexts: &curves.contexts,
         series: &curves.lines,

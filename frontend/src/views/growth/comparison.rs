@@ -1,5 +1,5 @@
 use kvscope_charts::Ink;
-use kvscope_sizing::{Bytes, Size, UnitSystem};
+use kvscope_sizing::{Bytes, Size, UnitSystem, Warning};
 use leptos::prelude::*;
 
 use super::published::published_note;
@@ -7,10 +7,19 @@ use crate::erased::{nothing, on, part, words};
 use crate::state::{Chosen, Page, ink};
 
 const HEAD: [&str; 7] = ["version", "layers", "resident", "slope", "fixed", "read a step", "config allows"];
+/// Where what an engine reserves stands between them.
+const RESERVED_AT: usize = 3;
 
 /// The figures of every chosen version at the cursor, side by side.
 pub(super) fn comparison(page: Page) -> AnyView {
-    let head: Vec<AnyView> = HEAD.map(|name| view! { <th scope="col">{name}</th> }.into_any()).into();
+    let head = move || {
+        let mut names: Vec<String> = HEAD.map(str::to_owned).into();
+        if let Some((engine, _)) = &page.chosen().engine {
+            names.insert(RESERVED_AT, format!("reserved by {engine}"));
+        }
+        let cells = names.into_iter().map(|name| view! { <th scope="col">{name}</th> }.into_any());
+        cells.collect::<Vec<AnyView>>().into_any()
+    };
     let rows = move || {
         let rows: Vec<AnyView> = page.chosen().list.iter().map(|chosen| row(page, chosen)).collect();
         rows.into_any()
@@ -20,7 +29,7 @@ pub(super) fn comparison(page: Page) -> AnyView {
             <h2>{words(move || format!("Side by side at {} tokens", page.context()))}</h2>
             <div class="scroll" tabindex="0" role="region" aria-label="Figures of the chosen versions">
                 <table class="side-by-side">
-                    <thead><tr>{head}</tr></thead>
+                    <thead><tr>{part(head)}</tr></thead>
                     <tbody>{part(rows)}</tbody>
                 </table>
             </div>
@@ -34,9 +43,12 @@ fn row(page: Page, chosen: &Chosen) -> AnyView {
     let (shown, selects) = (chosen.id.clone(), chosen.id.clone());
     let class = move || if page.is_selected(&shown) { "selected".to_owned() } else { String::new() };
     let note = chosen.model.as_ref().and_then(|model| model.entry).map_or_else(nothing, published_note);
-    let cells = match size(page, chosen) {
-        Ok(size) => figures(chosen, &size, page.view(|view| view.units)),
-        Err(sentence) => view! { <td colspan="6" class="refused">{sentence}</td> }.into_any(),
+    let size = size(page, chosen);
+    let reserved = page.chosen().reserved(chosen, (page.context(), page.batch()));
+    let doubts = doubts(page, chosen, size.as_ref().ok(), reserved.as_ref());
+    let cells = match &size {
+        Ok(size) => figures(chosen, size, reserved, page.view(|view| view.units)),
+        Err(sentence) => view! { <td colspan="7" class="refused">{sentence.clone()}</td> }.into_any(),
     };
     view! {
         <tr data-model=chosen.id.clone() class=words(class)>
@@ -53,6 +65,46 @@ fn row(page: Page, chosen: &Chosen) -> AnyView {
             </th>
             {cells}
         </tr>
+        {doubts}
+    }
+    .into_any()
+}
+
+/// Under a version's figures: what was assumed for them, and why an engine refuses it.
+fn doubts(
+    page: Page,
+    chosen: &Chosen,
+    size: Option<&Size>,
+    reserved: Option<&Result<Bytes, String>>,
+) -> AnyView {
+    let mut told: Vec<Warning> = size.map(|size| size.warnings.clone()).unwrap_or_default();
+    let report = page.chosen().report(chosen, (page.context(), page.batch()));
+    // That the version is unknown stands beside its box.
+    let of_engine = report.and_then(Result::ok).map(|report| report.warnings).unwrap_or_default();
+    let own = told.len();
+    for warning in of_engine.into_iter().filter(|warning| warning.field != "engine") {
+        if !told.contains(&warning) {
+            told.push(warning);
+        }
+    }
+    let engine = page.chosen().engine.as_ref().map(|(engine, _)| engine.to_string()).unwrap_or_default();
+    let line = |(place, warning): (usize, Warning)| {
+        let of = if place < own { String::new() } else { format!("{engine}: ") };
+        view! { <li>{of}<b>{warning.field}</b>": "{warning.message}</li> }.into_any()
+    };
+    let mut lines: Vec<AnyView> = told.into_iter().enumerate().map(line).collect();
+    if let Some(Err(why)) = reserved {
+        let refusal = format!("{engine} reserves nothing for it: {why}");
+        lines.insert(0, view! { <li class="refused" data-notice="engine-refusal">{refusal}</li> }.into_any());
+    }
+    if lines.is_empty() {
+        return nothing();
+    }
+    let name = format!("Assumptions of {}", chosen.name);
+    view! {
+        <tr class="under" data-doubts=chosen.id.clone()>
+            <td colspan="8"><ul class="doubts" aria-label=name>{lines}</ul></td>
+        </tr>
     }
     .into_any()
 }
@@ -63,7 +115,12 @@ fn size(page: Page, chosen: &Chosen) -> Result<Size, String> {
     state.size(&chosen.id, Some(context), batch, &page.chosen().settings).map_err(|error| error.to_string())
 }
 
-fn figures(chosen: &Chosen, size: &Size, units: UnitSystem) -> AnyView {
+fn figures(
+    chosen: &Chosen,
+    size: &Size,
+    reserved: Option<Result<Bytes, String>>,
+    units: UnitSystem,
+) -> AnyView {
     let bytes = |name: &'static str, bytes: Option<Bytes>| match bytes {
         Some(bytes) => figure(name, bytes.get().to_string(), &bytes.display(units), &bytes.to_string()),
         None => plain("unknown"),
@@ -72,7 +129,7 @@ fn figures(chosen: &Chosen, size: &Size, units: UnitSystem) -> AnyView {
     let exact_slope = slope.whole().map_or_else(|| slope.as_f64().to_string(), |whole| whole.to_string());
     let model = chosen.model.as_ref();
     let longest = model.and_then(|model| model.max_context());
-    let cells: Vec<AnyView> = vec![
+    let mut cells: Vec<AnyView> = vec![
         plain(&model.map_or(0, |model| model.architecture.layer_count()).to_string()),
         bytes("resident_bytes", size.resident_bytes),
         figure("slope_bytes_per_token", exact_slope, &slope.to_string(), ""),
@@ -83,6 +140,11 @@ fn figures(chosen: &Chosen, size: &Size, units: UnitSystem) -> AnyView {
         bytes("read_bytes_per_step", size.read_bytes_per_step),
         plain(&longest.map_or("no limit named".to_owned(), |longest| format!("{} tokens", longest.short()))),
     ];
+    match reserved {
+        Some(Ok(reserved)) => cells.insert(RESERVED_AT - 1, bytes("reserved_bytes", Some(reserved))),
+        Some(Err(_)) => cells.insert(RESERVED_AT - 1, plain("refused")),
+        None => {}
+    }
     cells.into_any()
 }
 

@@ -2,6 +2,7 @@ use kvscope_protocol::MOST_REQUESTS;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
 use leptos::prelude::*;
 
+use super::engine;
 use crate::erased::words;
 use crate::state::{Page, Step};
 use crate::ui::{ContextControl, Fold, FormatSelect, ModelPicker, OwnConfig, TextBox};
@@ -21,6 +22,7 @@ pub(super) fn controls(page: Page) -> AnyView {
         <aside class="controls" aria-label="Versions and request">
             <Fold title="Models" summary=words(models) content=picker/>
             <Fold title="Request" summary=words(asked) content=request(page)/>
+            <Fold title="Accounting" summary=words(move || engine::summary(page)) content=engine::controls(page)/>
             <ContextControl/>
         </aside>
     }
@@ -37,9 +39,9 @@ fn request(page: Page) -> AnyView {
             label="batch"
             name="Batch in requests"
             unit=""
-            value=|page| group_digits(page.batch())
+            value=Box::new(move || group_digits(page.batch()))
             exact=words(move || page.batch().to_string())
-            take=take_batch
+            take=Box::new(move |text| take_batch(page, text))
         />
         <FormatSelect
             label="K/V format"

@@ -1,5 +1,6 @@
 //! The growth figure's data: exact values, line by line and at the cursor.
 
+use kvscope_charts::Growth;
 use kvscope_charts::figures::{Cursor, Provenance, Series, sample_contexts};
 use kvscope_sizing::{StateModel, Tokens};
 
@@ -7,6 +8,7 @@ use crate::state::{Chosen, Page};
 use crate::ui::context_steps;
 
 /// Exact values of everything that could be sized.
+#[derive(Debug)]
 pub(super) struct Curves {
     pub(super) contexts: Vec<Tokens>,
     pub(super) lines: Vec<Series>,
@@ -14,8 +16,11 @@ pub(super) struct Curves {
 
 pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves {
     let (chosen, batch) = (page.chosen(), page.batch());
-    let kinks: Vec<Tokens> = chosen.sized().flat_map(|(_, state)| state.kinks()).collect();
+    let kinks = chosen.sized().flat_map(|(_, state)| state.kinks());
+    let ends = chosen.sized().filter_map(|(chosen, _)| allowed(chosen));
+    let kinks: Vec<Tokens> = kinks.chain(ends).collect();
     let contexts = readable_contexts(domain, width, &kinks);
+    let chosen_set = &chosen;
     let line = |(chosen, state): (&Chosen, &StateModel)| Series {
         id: chosen.id.clone(),
         name: chosen.name.clone(),
@@ -23,9 +28,16 @@ pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves
         provenance: Provenance::Computed,
         // A line ends where its figure would no longer fit in 64 bits.
         values: contexts.iter().map_while(|n| state.resident(*n, batch).ok()).collect(),
+        reserved: chosen_set.reserved_curve(chosen, &contexts, batch),
+        allowed: allowed(chosen),
     };
     let lines = chosen.sized().map(line).collect();
     Curves { contexts, lines }
+}
+
+/// The longest context that the version's config allows.
+fn allowed(chosen: &Chosen) -> Option<Tokens> {
+    chosen.model.as_ref()?.max_context()
 }
 
 /// About a context a pixel, rounded to three digits where nothing asks for more: what the pointer reads and sets.
@@ -57,11 +69,17 @@ pub(super) fn domain_around(context: Tokens) -> (Tokens, Tokens) {
     (Tokens::new(low), Tokens::new(high))
 }
 
-/// Exact values at any context, sampled or not.
-pub(super) fn cursor(page: Page, context: Tokens, emphasis: Option<usize>) -> Cursor {
+/// Exact values at any context: those of the figure where it was sampled, else asked for.
+pub(super) fn cursor(page: Page, growth: &Growth, context: Tokens, emphasis: Option<usize>) -> Cursor {
+    let sampled = growth.cursor_at(context);
+    if sampled.values.iter().any(Option::is_some) {
+        return Cursor { emphasis, ..sampled };
+    }
     let (chosen, batch) = (page.chosen(), page.batch());
     let values = chosen.sized().map(|(_, state)| state.resident(context, batch).ok()).collect();
-    Cursor { context, values, emphasis }
+    let reserved = |(of, _): (&Chosen, &StateModel)| chosen.reserved(of, (context, batch))?.ok();
+    let reserved = if chosen.engine.is_some() { chosen.sized().map(reserved).collect() } else { Vec::new() };
+    Cursor { context, values, reserved, emphasis }
 }
 
 #[cfg(test)]

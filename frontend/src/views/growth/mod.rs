@@ -1,11 +1,13 @@
 //! Growth: curves over context, a strip a model, and what one version keeps, layer by layer.
 
+mod beside;
 mod breakdown;
 mod chart;
 mod comparison;
 mod controls;
 mod curves;
 mod derivation;
+mod engine;
 mod keys;
 mod layers;
 mod published;
@@ -80,8 +82,14 @@ fn what_is_drawn(page: Page) -> String {
     if formats.is_empty() {
         formats.push("each model in its own formats".to_owned());
     }
+    let accounting = match &page.chosen().engine {
+        None => "logical bytes".to_owned(),
+        Some((engine, _)) => {
+            format!("solid: logical bytes, dashed: reserved by {engine}{}", beside::ranks(page))
+        }
+    };
     format!(
-        "Resident state of {requests} · {} · logical bytes · computed from config.json",
+        "Resident state of {requests} · {} · {accounting} · computed from config.json",
         formats.join(", ")
     )
 }

@@ -3,6 +3,7 @@ use kvscope_charts::figures::{Hit, Reading};
 use kvscope_charts::scene::Point;
 use leptos::prelude::*;
 
+use crate::erased::nothing;
 use crate::state::{Page, ink};
 
 /// Every curve at the pointer, largest first; the nearest one stressed.
@@ -13,11 +14,23 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
     let row = |reading: &Reading| {
         let chosen = sized.get(reading.series)?;
         let class = if hit.nearest == Some(reading.series) { "near" } else { "" };
+        let allowed = chosen.model.as_ref().and_then(|model| model.max_context());
+        let beyond = allowed.filter(|allowed| *allowed < hit.context);
+        let beyond = beyond.map_or_else(nothing, |allowed| {
+            view! { <span class="note">{format!(" beyond {}", allowed.short())}</span> }.into_any()
+        });
+        let reserved = reading.reserved.map_or_else(nothing, |bytes| {
+            view! { <td>{format!("reserved {}", bytes.display(units))}</td> }.into_any()
+        });
+        let marker = chosen.colour.marker().map(|marker| marker.name());
         let row = view! {
             <tr class=class>
-                <td><span class="swatch" style:background=ink(Ink::Series(chosen.colour))></span></td>
-                <th scope="row">{chosen.name.clone()}</th>
+                <td>
+                    <span class="swatch" data-marker=marker style:background=ink(Ink::Series(chosen.colour))></span>
+                </td>
+                <th scope="row">{chosen.name.clone()}{beyond}</th>
                 <td>{reading.bytes.display(units)}</td>
+                {reserved}
             </tr>
         };
         Some(row.into_any())
@@ -34,6 +47,7 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
                 <caption>{format!("{} tokens", hit.context)}</caption>
                 <tbody>{rows}</tbody>
             </table>
+            <p class="note">{format!("Click sets it; headline and tables stay at {}.", page.context())}</p>
         </div>
     }
     .into_any()

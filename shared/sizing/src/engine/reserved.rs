@@ -34,6 +34,8 @@ pub struct Reservation {
     pub padding: Vec<Padding>,
     /// What is left between both.
     pub rest: Rest,
+    /// Bytes that the pool has once, whatever it holds, beside what is reserved for requests: vLLM's null block.
+    pub once: Bytes,
 }
 
 /// One part in both accountings.
@@ -96,7 +98,8 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
     let padding = plan.held_padding()?;
     let explained = padding.iter().map(|row| row.bytes).try_fold(logical, Bytes::plus)?;
     let rest = rest(query, explained, reserved);
-    Ok(Reservation { engine: query.engine.clone(), logical, reserved, parts, padding, rest })
+    let (engine, once) = (query.engine.clone(), plan.pool_overhead()?);
+    Ok(Reservation { engine, logical, reserved, parts, padding, rest, once })
 }
 
 /// What the query's engine reserves for the batch at each of `contexts`, whatever the query's own. The list ends before
@@ -249,6 +252,7 @@ mod tests {
         assert_eq!(beside.reserved.get(), 2 * 6250 * 16 * 253_952);
         let rows: Vec<_> = beside.padding.iter().map(|row| (row.what.as_str(), row.bytes.get())).collect();
         assert_eq!(rows, [("last blocks", 2 * 9 * 253_952)]);
+        assert_eq!(beside.once.get(), 16 * 253_952, "one block is never handed out");
         assert_eq!(beside.rest, Rest::None);
     }
 }

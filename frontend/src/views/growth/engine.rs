@@ -1,0 +1,131 @@
+//! Whose reserved bytes stand beside the logical ones: an engine, its version, and the settings that change most.
+
+use kvscope_protocol::{ENGINE_SETTINGS, EngineSetting, Takes};
+use kvscope_sizing::engine::{Engine, EngineKind};
+use leptos::ev;
+use leptos::prelude::*;
+
+use crate::erased::{nothing, on, part};
+use crate::state::{Page, Step};
+use crate::ui::TextBox;
+
+/// What an on-off setting can be: the first leaves it to the engine.
+const CHOICES: [&str; 3] = ["default", "on", "off"];
+
+/// The engine in a few words.
+pub(super) fn summary(page: Page) -> String {
+    page.view(|view| view.engine.to_string())
+}
+
+/// The controls of the accounting.
+pub(super) fn controls(page: Page) -> AnyView {
+    // The rows are made anew with the kind of the engine alone, so that typing keeps its place.
+    let kind = Memo::new(move |_| page.view(|view| view.engine.kind()) as u64);
+    let chosen = move || {
+        let _ = kind.get();
+        page_kind(page)
+    };
+    let choose = move |event: ev::Event| {
+        let name = event_target_value(&event);
+        if let Ok(engine) = name.parse::<Engine>() {
+            page.change(Step::Push, |view| view.engine = engine);
+        }
+    };
+    let option = |of: EngineKind| {
+        let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(move || chosen() == of);
+        view! { <option value=of.name() prop:selected=is_chosen>{of.name()}</option> }.into_any()
+    };
+    let options: Vec<AnyView> = EngineKind::ALL.into_iter().map(option).collect();
+    let rows = move || {
+        let kind = chosen();
+        let own = ENGINE_SETTINGS.iter().filter(move |setting| setting.is_of(kind));
+        let mut rows: Vec<AnyView> = own.map(|setting| row(page, setting)).collect();
+        if kind.newest().is_some() {
+            rows.insert(0, version(page));
+        }
+        rows.into_any()
+    };
+    view! {
+        <label class="sentence">
+            <span>"engine"</span>
+            <span class="value"><select aria-label="Engine" on:change=on(choose)>{options}</select></span>
+        </label>
+        {part(rows)}
+        {part(move || doubt(page))}
+    }
+    .into_any()
+}
+
+/// Untracked: who reads it tracks the memo of the kind.
+fn page_kind(page: Page) -> EngineKind {
+    untrack(|| page.view(|view| view.engine.kind()))
+}
+
+/// That the version is not known, and which rules are taken.
+fn doubt(page: Page) -> AnyView {
+    match page.view(|view| view.engine.warning()) {
+        Some(warning) => view! { <p class="refused">{warning.message}</p> }.into_any(),
+        None => nothing(),
+    }
+}
+
+fn version(page: Page) -> AnyView {
+    let asked = move || {
+        let text = page.view(|view| view.engine.to_string());
+        text.split_once('@').map_or(String::new(), |(_, version)| version.to_owned())
+    };
+    let take = move |typed: &str| {
+        let name = page_kind(page).name();
+        let text = if typed.trim().is_empty() { name.to_owned() } else { format!("{name}@{}", typed.trim()) };
+        let engine = text.parse::<Engine>().map_err(|error| error.to_string())?;
+        page.change(Step::Push, |view| view.engine = engine);
+        Ok(())
+    };
+    view! {
+        <TextBox label="version" name="Version of the engine" unit="" value=Box::new(asked) take=Box::new(take) usual="newest known"/>
+    }
+    .into_any()
+}
+
+fn row(page: Page, setting: &'static EngineSetting) -> AnyView {
+    let value = move || page.view(|view| setting.value(&view.engine_own)).unwrap_or_default();
+    let take = move |typed: &str| {
+        let mut own = untrack(|| page.view(|view| view.engine_own.clone()));
+        setting.set(&mut own, typed)?;
+        page.change(Step::Push, |view| view.engine_own = own);
+        Ok(())
+    };
+    match setting.takes {
+        Takes::Count => view! {
+            <TextBox
+                label=setting.label
+                name=setting.label
+                unit=""
+                value=Box::new(value)
+                take=Box::new(take)
+                usual="default"
+            />
+        }
+        .into_any(),
+        Takes::OnOff => {
+            let choose = move |event: ev::Event| {
+                let typed = event_target_value(&event);
+                // What is offered can be set.
+                let _ = take(if typed == CHOICES[0] { "" } else { &typed });
+            };
+            let option = |name: &'static str| {
+                let is_chosen = move || if value().is_empty() { CHOICES[0] == name } else { value() == name };
+                let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
+                view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
+            };
+            let options: Vec<AnyView> = CHOICES.into_iter().map(option).collect();
+            view! {
+                <label class="sentence">
+                    <span>{setting.label}</span>
+                    <span class="value"><select on:change=on(choose)>{options}</select></span>
+                </label>
+            }
+            .into_any()
+        }
+    }
+}
