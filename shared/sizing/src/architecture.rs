@@ -1,7 +1,7 @@
 //! What a config says, layer by layer, free of any engine.
 
 use crate::fact::Fact;
-use crate::format::StateFormat;
+use crate::format::{KvFormat, StateFormat};
 use crate::mixer::Mixer;
 use crate::settings::{Chosen, Formats, Settings};
 use crate::warning::Warning;
@@ -13,11 +13,13 @@ pub struct Architecture {
     layers: Vec<usize>,
     dtype: Chosen<StateFormat>,
     recurrent_dtype: Option<Chosen<StateFormat>>,
+    checkpoint_kv: Option<CheckpointKv>,
     max_context: Option<Fact>,
     model_type: Option<String>,
     architectures: Vec<String>,
     plain_heads: PlainHeads,
     asks_for_window_pool: bool,
+    bounded_gate: bool,
     warnings: Vec<Warning>,
 }
 
@@ -50,16 +52,27 @@ pub(crate) struct LayerDraft {
     pub(crate) borrows: Option<String>,
 }
 
+/// The K/V format that a quantised checkpoint asks for. An engine may follow it where no setting says otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckpointKv {
+    /// For layers with K/V heads.
+    pub(crate) heads: Chosen<KvFormat>,
+    /// For layers with latents.
+    pub(crate) latents: Option<Chosen<KvFormat>>,
+}
+
 /// What belongs to the whole model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelFacts {
     pub(crate) dtype: Chosen<StateFormat>,
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
+    pub(crate) checkpoint_kv: Option<CheckpointKv>,
     pub(crate) max_context: Option<Fact>,
     pub(crate) model_type: Option<String>,
     pub(crate) architectures: Vec<String>,
     pub(crate) plain_heads: PlainHeads,
     pub(crate) asks_for_window_pool: bool,
+    pub(crate) bounded_gate: bool,
 }
 
 impl Architecture {
@@ -76,11 +89,13 @@ impl Architecture {
             layers,
             dtype: facts.dtype,
             recurrent_dtype: facts.recurrent_dtype,
+            checkpoint_kv: facts.checkpoint_kv,
             max_context: facts.max_context,
             model_type: facts.model_type,
             architectures: facts.architectures,
             plain_heads: facts.plain_heads,
             asks_for_window_pool: facts.asks_for_window_pool,
+            bounded_gate: facts.bounded_gate,
             warnings,
         }
     }
@@ -145,6 +160,11 @@ impl Architecture {
         self.asks_for_window_pool
     }
 
+    /// Whether the gate of linear attention has a lower bound, which fused prefill kernels need.
+    pub(crate) fn bounded_gate(&self) -> bool {
+        self.bounded_gate
+    }
+
     /// The dtype of weights and, where nothing else is said, of K/V.
     pub fn dtype(&self) -> StateFormat {
         self.dtype.format
@@ -153,6 +173,11 @@ impl Architecture {
     /// The dtype that the config asks for recurrent state, if it does.
     pub fn recurrent_dtype(&self) -> Option<StateFormat> {
         self.recurrent_dtype.as_ref().map(|chosen| chosen.format)
+    }
+
+    /// The K/V format that a quantised checkpoint asks for, if it does.
+    pub(crate) fn checkpoint_kv(&self) -> Option<&CheckpointKv> {
+        self.checkpoint_kv.as_ref()
     }
 
     /// What was assumed while reading the config.

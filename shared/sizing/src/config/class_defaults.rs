@@ -22,9 +22,11 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["jamba"], "mamba_expand", 2),
     (&["jamba"], "mamba_d_state", 16),
     (&["jamba"], "mamba_d_conv", 4),
-    (&["mamba"], "expand", 2),
-    (&["mamba"], "conv_kernel", 4),
-    (&["mamba"], "state_size", 16),
+    (&["mamba", "falcon_mamba", "mamba2"], "expand", 2),
+    (&["mamba", "falcon_mamba", "mamba2"], "conv_kernel", 4),
+    (&["mamba", "falcon_mamba"], "state_size", 16),
+    (&["mamba2"], "state_size", 128),
+    (&["mamba2"], "n_groups", 8),
     (&["granitemoehybrid", "falcon_h1"], "mamba_d_conv", 4),
     (&["granitemoehybrid"], "mamba_n_groups", 1),
     (&["nemotron_h"], "conv_kernel", 4),
@@ -42,6 +44,36 @@ const WINDOW_ON_EVERY_LAYER: &[&str] = &["mistral", "mixtral", "phi3", "starcode
 
 pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
     model_type.is_some_and(|class| WINDOW_ON_EVERY_LAYER.contains(&class))
+}
+
+/// Classes of encoders, which see the whole text at once and keep nothing of it (`layers/attention/attention.py` of vLLM
+/// 0.33: no cache for encoder attention).
+const ENCODERS: &[&str] = &[
+    "albert",
+    "bert",
+    "camembert",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "mpnet",
+    "nomic_bert",
+    "roberta",
+    "xlm-roberta",
+];
+
+pub(super) fn is_encoder(model_type: Option<&str>) -> bool {
+    model_type.is_some_and(|class| ENCODERS.contains(&class))
+}
+
+/// Classes of Mamba-2 alone, whose heads have no prefix in their names.
+pub(super) fn plain_mamba2(model_type: Option<&str>) -> bool {
+    model_type == Some("mamba2")
+}
+
+/// Classes of Mamba-1 alone, where `intermediate_size` is the width of the block and not of an MLP.
+pub(super) fn plain_mamba1(model_type: Option<&str>) -> bool {
+    matches!(model_type, Some("mamba" | "falcon_mamba"))
 }
 
 pub(super) fn count(model_type: Option<&str>, field: &str) -> Option<Fact> {

@@ -204,8 +204,11 @@ impl<'a> Fields<'a> {
 
     /// Fields that a rule has read and that an outer level states otherwise.
     pub(super) fn contradictions(&self) -> Vec<Warning> {
-        let read = self.read.borrow();
-        let is_read = |value: &Value| read.iter().any(|known| std::ptr::eq(*known, value));
+        if self.levels.len() == 1 {
+            return Vec::new();
+        }
+        let found_by_rules = self.found();
+        let is_read = |value: &Value| found_by_rules.binary_search(&std::ptr::from_ref(value)).is_ok();
         let mut found = Vec::new();
         for (index, (prefix, map)) in self.levels.iter().enumerate() {
             for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
@@ -226,12 +229,18 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// The fields that no rule has found and that are not known to leave the state alone.
-    pub(super) fn unread(&self) -> Vec<Unread> {
+    /// The addresses of the values that rules have found, in order.
+    fn found(&self) -> Vec<*const Value> {
         let read = self.read.borrow();
         let mut found: Vec<*const Value> = read.iter().map(|value| std::ptr::from_ref(*value)).collect();
         found.sort_unstable();
         found.dedup();
+        found
+    }
+
+    /// The fields that no rule has found and that are not known to leave the state alone.
+    pub(super) fn unread(&self) -> Vec<Unread> {
+        let found = self.found();
         let is_read = |value: &Value| found.binary_search(&std::ptr::from_ref(value)).is_ok();
         let mut unread = Vec::new();
         let mut inner: Vec<&Map<String, Value>> = Vec::new();
@@ -272,9 +281,9 @@ fn collect_unread(
                 collect_unread(&format!("{path}."), object, &[], is_read, unread);
             }
             Value::Object(object) if WEIGHT_FORMATS.contains(&name.as_str()) => {
-                let stated = CACHE_FORMATS
-                    .iter()
-                    .filter(|key| object.get(**key).is_some_and(|value| !value.is_null()));
+                let stated = CACHE_FORMATS.iter().filter(|key| {
+                    object.get(**key).is_some_and(|value| !value.is_null() && !is_read(value))
+                });
                 unread.extend(
                     stated.map(|key| Unread { path: format!("{path}.{key}"), name: (*key).to_owned() }),
                 );

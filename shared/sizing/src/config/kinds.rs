@@ -296,6 +296,11 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     let either = |is_first: bool, first: LayerKind, other: LayerKind| if is_first { first } else { other };
     refuse_unread_kinds(fields)?;
 
+    if class_defaults::is_encoder(fields.model_type())
+        && !fields.flag("is_decoder")?.is_some_and(|(_, on)| on)
+    {
+        return make("model_type", &|_| LayerKind::None);
+    }
     if fields.has("decoder_layers") {
         return make("decoder_layers", &|_| LayerKind::SelfAndCross);
     }

@@ -3,6 +3,7 @@
 //! `model_type` is a field too: it supplies the defaults of its configuration class ([`class_defaults`]) and may choose
 //! an engine's rule.
 
+mod cache_format;
 mod class_defaults;
 mod fields;
 mod json;
@@ -75,10 +76,12 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
     }
     let dtype = model_dtype(&fields, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
+    let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
     let drafts = layers::read_layers(&fields, &mut warnings)?;
     let facts = ModelFacts {
         dtype,
         recurrent_dtype,
+        checkpoint_kv,
         max_context: fields.count_any(&[
             "max_position_embeddings",
             "max_target_positions",
@@ -90,6 +93,7 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
         architectures: architectures(&fields)?,
         plain_heads: shapes::plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
+        bounded_gate: bounded_gate(&fields)?,
     };
     for found in fields.contradictions() {
         strict::report_doubt(found, unknown, &mut warnings)?;
@@ -102,6 +106,20 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
 fn given_twice(found: json::Twice) -> Warning {
     let (dropped, taken) = (fields::shown(&found.dropped), fields::shown(&found.taken));
     Warning::new(found.path, format!("stands twice, as {dropped} and {taken}; the last is taken"))
+}
+
+/// Whether the gate of KDA has a lower bound. GLM-5.3's class has one unless the config says null (transformers 5.19).
+fn bounded_gate(fields: &Fields<'_>) -> Result<bool> {
+    let by_default = fields.model_type().is_some_and(|class| class.starts_with("glm5_next"));
+    if fields.has("linear_lower_bound") || fields.has("kda_lower_bound") {
+        return Ok(true);
+    }
+    if let Some(linear) = fields.object("linear_attn_config")?
+        && linear.has("gate_lower_bound")
+    {
+        return Ok(true);
+    }
+    Ok(by_default && !fields.is_null("linear_lower_bound"))
 }
 
 /// The outermost list, which is the one that engines read.

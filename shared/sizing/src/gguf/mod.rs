@@ -74,6 +74,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     let facts = ModelFacts {
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
+        checkpoint_kv: None,
         max_context: keys.count("context_length")?,
         model_type: Some(keys.architecture().to_owned()),
         architectures: Vec::new(),
@@ -83,6 +84,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
             kv_heads: keys.count("attention.head_count_kv").ok().flatten(),
         },
         asks_for_window_pool: false,
+        bounded_gate: false,
     };
     report_unread(keys.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))

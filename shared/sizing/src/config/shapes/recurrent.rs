@@ -1,6 +1,7 @@
 //! Shapes of layers with a recurrent state: gated DeltaNet, KDA, lightning attention, Mamba, short convolutions.
 
 use super::{HIDDEN, HeadSet, QUERY_HEADS, Shapes, product, sum};
+use crate::config::class_defaults;
 use crate::fact::Fact;
 use crate::mixer::{Conv, Recurrence, Recurrent};
 use crate::warning::Warning;
@@ -52,12 +53,18 @@ impl Shapes<'_, '_> {
         let fields = self.fields;
         let d_state = fields.require(&["ssm_state_size", "mamba_d_state", "state_size"], "Mamba")?;
         let kernel = fields.require(&["conv_kernel", "mamba_d_conv"], "Mamba")?;
-        let Some(heads) = fields.count_any(&["mamba_num_heads", "mamba_n_heads"])? else {
+        let plain = class_defaults::plain_mamba2(fields.model_type());
+        let (head_count, head_width): (&[&str], &[&str]) = if plain {
+            (&["num_heads"], &["head_dim"])
+        } else {
+            (&["mamba_num_heads", "mamba_n_heads"], &["mamba_head_dim", "mamba_d_head"])
+        };
+        let Some(heads) = fields.count_any(head_count)? else {
             let d_inner = self.d_inner()?;
             let conv = Conv { kernel, channels: d_inner.clone() };
             return Ok(Recurrent { recurrence: Recurrence::Mamba1 { d_inner, d_state }, conv: Some(conv) });
         };
-        let head_dim = fields.require(&["mamba_head_dim", "mamba_d_head"], "Mamba-2")?;
+        let head_dim = fields.require(head_width, "Mamba-2")?;
         let groups = fields.require(&["n_groups", "mamba_n_groups"], "Mamba-2")?;
         let inner = product(&[heads.get(), head_dim.get()])?;
         let channels = sum(&[inner, product(&[2, groups.get(), d_state.get()])?])?;
@@ -78,6 +85,11 @@ impl Shapes<'_, '_> {
     fn d_inner(&self) -> Result<Fact> {
         if let Some(fact) = self.fields.count_any(&["mamba_d_ssm", "d_inner"])? {
             return Ok(fact);
+        }
+        if class_defaults::plain_mamba1(self.fields.model_type())
+            && let Some(width) = self.fields.count("intermediate_size")?
+        {
+            return Ok(width);
         }
         let expand = self.fields.require(&["mamba_expand", "expand"], "Mamba-1")?;
         let hidden = self.fields.require(&HIDDEN, "Mamba-1")?;

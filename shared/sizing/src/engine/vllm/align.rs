@@ -22,7 +22,7 @@ impl Setup<'_> {
         self.architecture
             .classes()
             .iter()
-            .filter(|class| class.borrows.is_none())
+            .filter(|class| self.keeps_cache(class))
             .flat_map(|class| &class.mixers)
     }
 
@@ -60,7 +60,7 @@ impl Setup<'_> {
                 // The indexer's kernels take pages of 32 keys.
                 Mixer::Dsa { index: Some(keys), .. } => (32 * keys.pool.get()).max(64),
                 Mixer::Dsa { .. } => 64,
-                Mixer::Mla(_) => self.mla_block(),
+                Mixer::Mla(latent) if self.expanded(latent).is_none() => self.mla_block(),
                 Mixer::Full(heads) | Mixer::Sliding { heads, .. } => self.heads_block(heads.k_width.get()),
                 _ => KERNEL_BLOCK,
             });
@@ -80,7 +80,7 @@ impl Setup<'_> {
 
     /// FlashAttention 4 reads FP8 caches of 512-wide heads in tiles of 64 tokens on SM90.
     fn heads_block(&self, width: u64) -> u64 {
-        let fp8 = self.settings.kv_dtype == Some(KvFormat::Fp8);
+        let fp8 = self.settings.kv_dtype.unwrap_or_else(|| self.checkpoint_heads()) == KvFormat::Fp8;
         if self.rules.wide_fp8_blocks && fp8 && width == 512 && self.gpu.family == Family::Sm90 {
             return 64;
         }
@@ -108,7 +108,7 @@ impl Setup<'_> {
                 (None, Some(pages)) => pages > 0,
                 (None, None) => matches!(self.gpu.family, Family::Sm90 | Family::Sm100),
             };
-        flashinfer && self.rules.prefill_checkpoints
+        flashinfer && self.rules.gdn_checkpoints
     }
 
     fn only_gdn_states(&self) -> bool {

@@ -1,7 +1,11 @@
 //! From an architecture to the caches of its layers, drafts included.
 
 use super::Setup;
+use super::gpu::Family;
 use super::spec::{Kind, Spec};
+use crate::architecture::LayerClass;
+use crate::fact::Fact;
+use crate::format::StateFormat;
 use crate::mixer::{CompressedAttention, Heads, IndexKeys, Latent, Mixer, Recurrence, Recurrent};
 use crate::settings::MambaCacheMode;
 use crate::{Error, Result};
@@ -27,7 +31,7 @@ impl Setup<'_> {
     pub(super) fn layer_sets(&self, blocks: Blocks) -> Result<Vec<LayerSet>> {
         let mut sets: Vec<LayerSet> = Vec::new();
         for class in self.architecture.classes() {
-            if class.borrows.is_some() {
+            if !self.keeps_cache(class) {
                 continue;
             }
             for mixer in &class.mixers {
@@ -93,7 +97,10 @@ impl Setup<'_> {
             Mixer::Chunked { heads, chunk } => {
                 vec![self.heads_spec(Kind::Chunk { chunk: chunk.get() }, heads, block)?]
             }
-            Mixer::Mla(latent) => vec![self.latent_spec(latent, block, false)?],
+            Mixer::Mla(latent) => match self.expanded(latent) {
+                Some(heads) => vec![self.heads_spec(Kind::Full, &heads, block)?],
+                None => vec![self.latent_spec(latent, block, false)?],
+            },
             Mixer::Dsa { latent, index, .. } => {
                 let mut specs = vec![self.latent_spec(latent, block, true)?];
                 if let Some(keys) = index {
@@ -106,6 +113,32 @@ impl Setup<'_> {
             Mixer::Recurrent(recurrent) => vec![self.state_spec(recurrent, blocks)?],
             Mixer::Cross { heads, .. } => vec![self.heads_spec(Kind::Cross, heads, block)?],
             Mixer::None => Vec::new(),
+        })
+    }
+
+    /// Whether its layers have a cache of their own here: Hunyuan's layers that share one in the config do not share it in
+    /// vLLM 0.33.
+    pub(super) fn keeps_cache(&self, class: &LayerClass) -> bool {
+        class.borrows.is_none()
+            || self.architecture.model_type().is_some_and(|class| class.starts_with("hunyuan"))
+    }
+
+    /// K and V of every head, where vLLM does not run the class as MLA (0.33, `transformers_utils/model_arch_config_convertor.py`).
+    /// V is padded to K's width.
+    pub(super) fn expanded(&self, latent: &Latent) -> Option<Heads> {
+        if self.architecture.model_type() != Some("minicpm3") {
+            return None;
+        }
+        let (heads, nope) = (latent.query_heads.clone()?, latent.nope.as_ref()?);
+        let width = Fact::derived(
+            nope.get().checked_add(latent.rope.get())?,
+            format!("{} + {}", nope.source(), latent.rope.source()),
+        );
+        Some(Heads {
+            query_heads: Some(heads.clone()),
+            kv_heads: heads,
+            k_width: width.clone(),
+            v_width: width,
         })
     }
 
@@ -195,12 +228,22 @@ impl Setup<'_> {
         if let Some(pages) = self.settings.mamba_prefill_checkpoint_blocks {
             return pages;
         }
-        let exports = match recurrence {
+        u64::from(match recurrence {
             Recurrence::GatedDeltaNet { .. } => self.gdn_exports_states(),
-            Recurrence::Mamba2 { .. } => true,
+            Recurrence::Mamba2 { .. } => self.rules.mamba2_checkpoints,
+            Recurrence::Kda { dim, .. } => self.kda_exports_states(dim.get()),
             _ => false,
-        };
-        u64::from(exports && self.rules.prefill_checkpoints)
+        })
+    }
+
+    /// Whether KDA prefills with `FlashKDA`, which exports states: 128-wide heads with a bounded gate on SM90 and newer
+    /// (vLLM 0.33, `models/kimi_k3/nvidia/kda.py`).
+    fn kda_exports_states(&self, dim: u64) -> bool {
+        self.rules.kda_checkpoints
+            && self.architecture.bounded_gate()
+            && dim == 128
+            && self.model_dtype == StateFormat::Bf16
+            && self.gpu.family != Family::Ampere
     }
 
     /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).
@@ -210,7 +253,7 @@ impl Setup<'_> {
 
     /// Tokens below a window that a chain of draft modules reads again.
     fn retained_for_drafts(&self) -> u64 {
-        if self.settings.draft_layers.unwrap_or(0) > 1 {
+        if self.rules.retained_tokens && self.settings.draft_layers.unwrap_or(0) > 1 {
             return self.settings.draft_tokens().saturating_sub(1);
         }
         0

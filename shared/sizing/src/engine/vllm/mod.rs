@@ -19,6 +19,7 @@ mod storage;
 
 use super::{Figure, Padding, Profile, Quantity, Query};
 use crate::architecture::Architecture;
+use crate::engine::Engine;
 use crate::format::StateFormat;
 use crate::mixer::Mixer;
 use crate::settings::{MambaCacheMode, Settings};
@@ -36,6 +37,7 @@ struct Setup<'q> {
     architecture: &'q Architecture,
     settings: &'q Settings,
     rules: Rules,
+    engine: &'q Engine,
     gpu: Gpu,
     model_dtype: StateFormat,
     cache_mode: MambaCacheMode,
@@ -76,6 +78,7 @@ impl<'q> VllmPlan<'q> {
             architecture,
             settings,
             rules,
+            engine: &query.engine,
             gpu: gpu(settings, &mut warnings),
             model_dtype: architecture.dtype(),
             cache_mode: cache_mode(architecture, settings, rules, &mut warnings),
@@ -183,7 +186,7 @@ impl Setup<'_> {
 
     fn warn(&self, warnings: &mut Vec<Warning>) {
         for class in self.architecture.architectures() {
-            if let Some((_, last)) = self.rules.gone_classes.iter().find(|(gone, _)| gone == class) {
+            if let Some(last) = rules::last_version_with(class, self.engine) {
                 let what = format!(
                     "this version of vLLM no longer has {class} (last: {last}); the figures follow its planner's rules"
                 );

@@ -18,8 +18,14 @@ pub(super) struct Rules {
     pub(super) widest_packed_block: bool,
     /// The fit check leaves one block out, the one that the pool never hands out.
     pub(super) null_block_in_check: bool,
-    /// Gated DeltaNet and Mamba-2 export states inside a prefill, which takes one more page in align mode.
-    pub(super) prefill_checkpoints: bool,
+    /// Gated DeltaNet exports states inside a prefill, which takes one more page in align mode.
+    pub(super) gdn_checkpoints: bool,
+    /// The same for Mamba-2.
+    pub(super) mamba2_checkpoints: bool,
+    /// The same for KDA with a bounded gate.
+    pub(super) kda_checkpoints: bool,
+    /// Drafts of several modules keep their re-read tokens of a window.
+    pub(super) retained_tokens: bool,
     /// FP8 caches of 512-wide heads take 64-token blocks on SM90.
     pub(super) wide_fp8_blocks: bool,
     /// Prefix caching is on for hybrids where nothing is said.
@@ -30,17 +36,49 @@ pub(super) struct Rules {
     pub(super) no_all_mode: bool,
     /// Scheduling overlaps with running where nothing is said.
     pub(super) async_scheduling: bool,
-    /// Model classes that this version no longer has.
-    pub(super) gone_classes: &'static [(&'static str, &'static str)],
 }
 
-/// Model classes without a successor, with the last version that had them.
-const GONE: &[(&str, &str)] = &[
-    ("MiniMaxText01ForCausalLM", "0.32 or earlier"),
-    ("MiniMaxM1ForCausalLM", "0.32 or earlier"),
-    ("BambaForCausalLM", "0.23"),
-    ("Plamo2ForCausalLM", "0.26"),
+/// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
+/// `models/registry.py`).
+const GONE: &[(&str, &[u32])] = &[
+    ("AquilaForCausalLM", &[0, 24]),
+    ("AquilaModel", &[0, 24]),
+    ("ArcticForCausalLM", &[0, 28]),
+    ("BaiChuanForCausalLM", &[0, 23]),
+    ("BaichuanForCausalLM", &[0, 23]),
+    ("BambaForCausalLM", &[0, 23]),
+    ("Dots1ForCausalLM", &[0, 23]),
+    ("Grok1ForCausalLM", &[0, 24]),
+    ("Grok1ModelForCausalLM", &[0, 24]),
+    ("InternLMForCausalLM", &[0, 23]),
+    ("JAISLMHeadModel", &[0, 22]),
+    ("MPTForCausalLM", &[0, 28]),
+    ("MiniMaxForCausalLM", &[0, 23]),
+    ("MiniMaxM1ForCausalLM", &[0, 23]),
+    ("MiniMaxText01ForCausalLM", &[0, 23]),
+    ("MllamaForConditionalGeneration", &[0, 10]),
+    ("MotifForCausalLM", &[0, 10]),
+    ("MptForCausalLM", &[0, 28]),
+    ("OuroForCausalLM", &[0, 26]),
+    ("PersimmonForCausalLM", &[0, 25]),
+    ("Phi3SmallForCausalLM", &[0, 9]),
+    ("Phi4FlashForCausalLM", &[0, 10]),
+    ("Plamo2ForCausalLM", &[0, 26]),
+    ("QWenLMHeadModel", &[0, 23]),
+    ("RWForCausalLM", &[0, 28]),
+    ("TeleChatForCausalLM", &[0, 25]),
+    ("XverseForCausalLM", &[0, 23]),
 ];
+
+/// The last version of vLLM that had `class`, where `engine` no longer has it.
+pub(super) fn last_version_with(class: &str, engine: &Engine) -> Option<String> {
+    let (_, last) = GONE.iter().find(|(gone, _)| *gone == class)?;
+    let (minor, major) = last.split_last()?;
+    let mut next = major.to_vec();
+    next.push(minor + 1);
+    let shown: Vec<String> = last.iter().map(u32::to_string).collect();
+    engine.at_least(&next).then(|| shown.join("."))
+}
 
 impl Rules {
     /// vLLM 0.33: `v1/core/kv_cache_planning.py`, `v1/kv_cache_interface.py`, `platforms/interface.py`, and answers of
@@ -50,39 +88,56 @@ impl Rules {
         group_aware_token_line: true,
         widest_packed_block: true,
         null_block_in_check: true,
-        prefill_checkpoints: true,
+        gdn_checkpoints: true,
+        mamba2_checkpoints: true,
+        kda_checkpoints: true,
+        retained_tokens: true,
         wide_fp8_blocks: true,
         hybrid_prefix_caching: true,
         nemotron_f32_state: true,
         no_all_mode: true,
         async_scheduling: true,
-        gone_classes: GONE,
     };
 
-    /// The rules of `engine`. Where reports do not say which version between two brought a change, the later one is
-    /// taken: 0.28 was seen without prefill checkpoints, 0.22 with the older packing, and so on.
+    /// The rules of `engine`: what each release was seen to bring, undone for those before it.
+    ///
+    /// Source: the Python sources of the releases 0.11 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/kv_cache_interface.py`,
+    /// `config/model.py`, `config/cache.py`, the layers named in each place).
     pub(super) fn of(engine: &Engine) -> Self {
         let mut rules = Self::NEWEST;
         let before = |parts: &[u32]| !engine.at_least(parts);
         if before(&[0, 33]) {
-            rules.widest_packed_block = false;
-            rules.null_block_in_check = false;
-            rules.prefill_checkpoints = false;
-            rules.wide_fp8_blocks = false;
-            rules.hybrid_prefix_caching = false;
+            rules.gdn_checkpoints = false;
+        }
+        if before(&[0, 32]) {
+            rules.mamba2_checkpoints = false;
             rules.no_all_mode = false;
-            rules.gone_classes = &[];
+        }
+        if before(&[0, 31]) {
+            rules.wide_fp8_blocks = false;
+        }
+        if before(&[0, 29]) {
+            rules.kda_checkpoints = false;
+            rules.null_block_in_check = false;
+            rules.widest_packed_block = false;
+        }
+        if before(&[0, 28]) {
+            rules.retained_tokens = false;
         }
         // A user's need grew from 45.79 to 70.79 GiB between 0.25.1 and 0.26.
         if before(&[0, 26]) {
             rules.batches_in_flight = false;
+            rules.hybrid_prefix_caching = false;
         }
-        if before(&[0, 21]) {
+        // 0.20.0 prints the older line and 0.20.2 the newer one; 0.20 alone stands for its first release.
+        let patched = engine.at_least(&[0, 20, 2]) && before(&[0, 20, u32::MAX]);
+        if before(&[0, 21]) && !patched {
             rules.group_aware_token_line = false;
         }
-        // Nemotron-Nano-9B-v2 ran with bf16 states in the versions of 2025.
-        if before(&[0, 14]) {
+        if before(&[0, 20]) {
             rules.nemotron_f32_state = false;
+        }
+        if before(&[0, 14]) {
             rules.async_scheduling = false;
         }
         rules
@@ -99,7 +154,23 @@ mod tests {
         assert_eq!(of("vllm"), Rules::NEWEST);
         assert_eq!(of("vllm@0.33.0"), Rules::NEWEST);
         assert!(of("vllm@0.26.0").batches_in_flight && !of("vllm@0.25.1").batches_in_flight);
+        assert!(of("vllm@0.26").hybrid_prefix_caching && !of("vllm@0.25.1").hybrid_prefix_caching);
         assert!(of("vllm@0.21").group_aware_token_line && !of("vllm@0.20").group_aware_token_line);
-        assert!(!of("vllm@0.11").nemotron_f32_state);
+        assert!(of("vllm@0.20.2").group_aware_token_line && !of("vllm@0.20.0").group_aware_token_line);
+        assert!(of("vllm@0.29").null_block_in_check && !of("vllm@0.28").null_block_in_check);
+        assert!(of("vllm@0.29").widest_packed_block && !of("vllm@0.28").widest_packed_block);
+        assert!(of("vllm@0.32").mamba2_checkpoints && !of("vllm@0.31").mamba2_checkpoints);
+        assert!(of("vllm@0.32").no_all_mode && !of("vllm@0.31").no_all_mode);
+        assert!(!of("vllm@0.32").gdn_checkpoints);
+        assert!(of("vllm@0.20").nemotron_f32_state && !of("vllm@0.19").nemotron_f32_state);
+    }
+
+    #[test]
+    fn a_class_is_gone_after_its_last_version() {
+        let last = |class: &str, engine: &str| last_version_with(class, &engine.parse().unwrap());
+        assert_eq!(last("BambaForCausalLM", "vllm@0.24").as_deref(), Some("0.23"));
+        assert_eq!(last("BambaForCausalLM", "vllm@0.23.0"), None);
+        assert_eq!(last("MiniMaxM1ForCausalLM", "vllm").as_deref(), Some("0.23"));
+        assert_eq!(last("LlamaForCausalLM", "vllm"), None);
     }
 }

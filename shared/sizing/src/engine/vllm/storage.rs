@@ -35,7 +35,7 @@ impl Setup<'_> {
     }
 
     fn side(&self, own: Option<KvFormat>, width: u64) -> Result<u64> {
-        let format = own.or(self.settings.kv_dtype).unwrap_or_else(|| self.model_dtype.into());
+        let format = own.or(self.settings.kv_dtype).unwrap_or_else(|| self.checkpoint_heads());
         match format {
             KvFormat::Fp8DsMla => {
                 Err(Error::setting("kv_dtype", "fp8_ds_mla is a record of latents; this model has K/V heads"))
@@ -44,10 +44,21 @@ impl Setup<'_> {
         }
     }
 
-    /// The format of latents: what is set, or FP8 for models of the class of GLM-5 on `SM10x`, or the model's dtype.
+    /// The format of K/V heads where nothing is set: what the checkpoint asks for, or the model's dtype.
+    pub(super) fn checkpoint_heads(&self) -> KvFormat {
+        let asked = self.architecture.checkpoint_kv().map(|asked| asked.heads.format);
+        asked.unwrap_or_else(|| self.model_dtype.into())
+    }
+
+    /// The format of latents: what is set, what the checkpoint asks for, FP8 for models of the class of GLM-5 on
+    /// `SM10x`, or the model's dtype.
     pub(super) fn latent_format(&self, sparse: bool) -> KvFormat {
         if let Some(format) = self.settings.kv_dtype {
             return format;
+        }
+        let asked = self.architecture.checkpoint_kv().and_then(|asked| asked.latents.as_ref());
+        if let Some(asked) = asked {
+            return asked.format;
         }
         let turns_fp8 =
             matches!(self.architecture.model_type(), Some("glm_moe_dsa" | "glm5_next_text" | "glm5_next"));
@@ -146,11 +157,13 @@ impl Setup<'_> {
             Recurrence::Mamba1 { .. } => {}
             Recurrence::Mamba2 { groups, d_state, .. } => {
                 columns += self.settings.draft_tokens();
-                // Groups that cannot be divided are copied until every rank has one.
-                if !groups.get().is_multiple_of(tp) && groups.get() < tp {
-                    let copies = product(&[2, tp - groups.get(), d_state.get()])?;
-                    channels =
-                        channels.checked_add(copies).ok_or_else(|| Error::overflow("conv channels"))?;
+                // Groups that cannot be divided become one a rank.
+                if !groups.get().is_multiple_of(tp) {
+                    let each = product(&[2, d_state.get()])?;
+                    let heads_alone = channels.saturating_sub(multiply(groups.get(), each)?);
+                    channels = multiply(tp, each)?
+                        .checked_add(heads_alone)
+                        .ok_or_else(|| Error::overflow("conv channels"))?;
                 }
             }
             _ => columns += self.settings.draft_tokens(),
