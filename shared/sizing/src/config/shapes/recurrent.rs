@@ -57,15 +57,21 @@ impl Shapes<'_, '_> {
         let (head_count, head_width): (&[&str], &[&str]) = if plain {
             (&["num_heads"], &["head_dim"])
         } else {
-            (&["mamba_num_heads", "mamba_n_heads"], &["mamba_head_dim", "mamba_d_head"])
+            (
+                &["mamba_num_heads", "mamba_n_heads", "n_mamba_heads"],
+                &["mamba_head_dim", "mamba_d_head", "mamba_headdim"],
+            )
         };
         let Some(heads) = fields.count_any(head_count)? else {
             let d_inner = self.d_inner()?;
             let conv = Conv { kernel, channels: d_inner.clone() };
             return Ok(Recurrent { recurrence: Recurrence::Mamba1 { d_inner, d_state }, conv: Some(conv) });
         };
-        let head_dim = fields.require(head_width, "Mamba-2")?;
-        let groups = fields.require(&["n_groups", "mamba_n_groups"], "Mamba-2")?;
+        let head_dim = match fields.count_any(head_width)? {
+            Some(width) => width,
+            None => self.even_head(&heads, head_width)?,
+        };
+        let groups = fields.require(&["n_groups", "mamba_n_groups", "mamba_ngroups"], "Mamba-2")?;
         let inner = product(&[heads.get(), head_dim.get()])?;
         let channels = sum(&[inner, product(&[2, groups.get(), d_state.get()])?])?;
         let rule = format!(
@@ -79,6 +85,19 @@ impl Shapes<'_, '_> {
             recurrence: Recurrence::Mamba2 { heads, head_dim, d_state, groups },
             conv: Some(Conv { kernel, channels: Fact::derived(channels, rule) }),
         })
+    }
+
+    /// The width of a Mamba-2 head that is only known as its share of the block (Zamba2).
+    fn even_head(&self, heads: &Fact, names: &[&str]) -> Result<Fact> {
+        if !self.fields.has("mamba_expand") {
+            return self.fields.require(names, "Mamba-2");
+        }
+        let inner = self.d_inner()?;
+        let rule = format!("{} / {}", inner.source(), heads.source());
+        match inner.get().checked_div(heads.get()) {
+            Some(width) if width > 0 => Ok(Fact::derived(width, rule)),
+            _ => self.fields.require(names, "Mamba-2"),
+        }
     }
 
     /// Channels of a Mamba-1 block.
