@@ -13,11 +13,14 @@
 
 pub(crate) mod reference;
 mod stored;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::stored::Format;
 use self::stored::{Bf16, Bytes, E4m3, I8, Stored};
 use super::rows::{Running, TILE_TOKENS, weigh, with_rows};
 use super::simd::{InstructionSet, Simd, dispatch, dispatch_pairs};
+use super::state::{Kind, Run};
 
 /// Tokens of a page: one vector of 16 lanes or two of 8.
 pub(crate) const PAGE_TOKENS: usize = 16;
@@ -42,6 +45,18 @@ impl Dimensions {
     /// Bytes of one page.
     pub(crate) fn page_bytes(&self) -> usize {
         self.kv_heads * (self.keys_of_a_head() + self.values_of_a_head() + 2 * self.scales_of_a_head())
+    }
+
+    /// What a page is filled with.
+    pub(crate) fn page_runs(&self) -> Vec<Run> {
+        let (values, scales) = match self.format {
+            Format::Bf16 => (Kind::Bf16, Kind::F32Scale),
+            Format::Fp8 | Format::Fp8PerTokenHead => (Kind::E4m3, Kind::F32Scale),
+            Format::Int8PerTokenHead => (Kind::I8, Kind::F32ByteScale),
+        };
+        let scale_bytes = self.page_bytes() - self.key_scales_at(0);
+        let runs = [(self.key_scales_at(0), values), (scale_bytes, scales)];
+        runs.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, kind)| Run { bytes, kind }).collect()
     }
 
     /// Query heads that share a key-value head.

@@ -15,6 +15,9 @@
 //! changes neither bytes nor scores and is left out.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
+use super::numbers::{
+    LARGEST_E2M1, LARGEST_E4M3, from_e8m0, to_bf16, to_e2m1, to_e4m3, to_e8m0_above,
+};
 use super::rows::with_block_rows;
 use super::shared_rows::block_rows;
 use super::simd::{E4M3_SHRINK, InstructionSet, Simd, dispatch};
@@ -114,6 +117,42 @@ pub(crate) fn offer(set: InstructionSet, span: Span<'_>) {
     assert!(span.query.len() == dims.heads * dims.width && span.weights.len() == dims.heads);
     assert!(span.scratch.len() >= dims.scratch());
     dispatch!(set, body, span, Span<'_>);
+}
+
+/// Writes one new key at `place` of a page; scales are the smallest that keep every value of their block in range.
+pub(crate) fn write_key(dims: Dimensions, page: &mut [u8], place: usize, key: &[f32]) {
+    assert!(page.len() == dims.page_bytes() && key.len() == dims.width && place < PAGE_KEYS);
+    let (values, scales) = page.split_at_mut(PAGE_KEYS * dims.value_bytes());
+    let largest = |block: &[f32]| block.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    match dims.format {
+        KeyFormat::Fp8 => {
+            for (number, block) in key.chunks(128).enumerate() {
+                let scale = (largest(block) / LARGEST_E4M3).max(f32::MIN_POSITIVE);
+                let at = (number * PAGE_KEYS + place) * 4;
+                scales[at..at + 4].copy_from_slice(&scale.to_le_bytes());
+                for (d, value) in block.iter().enumerate() {
+                    values[(number * 128 + d) * PAGE_KEYS + place] = to_e4m3(value / scale);
+                }
+            }
+        }
+        KeyFormat::Fp4 => {
+            for (number, block) in key.chunks(32).enumerate() {
+                let scale = to_e8m0_above(largest(block) / LARGEST_E2M1);
+                scales[number * PAGE_KEYS + place] = scale;
+                for (d, value) in block.iter().enumerate() {
+                    let byte = &mut values[((number * 32 + d) * PAGE_KEYS + place) / 2];
+                    let (shift, code) = (place % 2 * 4, to_e2m1(value / from_e8m0(scale)));
+                    *byte = *byte & !(15 << shift) | code << shift;
+                }
+            }
+        }
+        KeyFormat::Bf16 => {
+            for (d, value) in key.iter().enumerate() {
+                let at = (d * PAGE_KEYS + place) * 2;
+                values[at..at + 2].copy_from_slice(&to_bf16(*value));
+            }
+        }
+    }
 }
 
 #[inline(always)]

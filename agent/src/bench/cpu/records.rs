@@ -12,10 +12,15 @@
 //! record has its own beside it, which changes neither bytes nor work.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; callers state the lengths")]
 
+pub(crate) mod reference;
+#[cfg(test)]
+mod tests;
+
 use super::numbers::{
     E4M3, LARGEST_E2M1, LARGEST_E4M3, from_e8m0, to_bf16, to_e2m1, to_e4m3, to_e8m0_above,
 };
 use super::simd::{E4M3_SHRINK, Simd};
+use super::state::{Kind, Run};
 
 /// The layout of one record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,6 +47,23 @@ impl Record {
             Self::Mxfp8 { width } => width + width / 32,
             Self::Nvfp4 { width } => width / 2 + width / 16,
         }
+    }
+
+    /// What a record is filled with.
+    pub(crate) fn runs(self) -> Vec<Run> {
+        let runs = match self {
+            Self::Bf16 { width } => vec![(2 * width, Kind::Bf16)],
+            Self::ScaledLatent { latent, rope } => {
+                vec![(latent, Kind::E4m3), (latent / 128 * 4, Kind::F32Scale), (2 * rope, Kind::Bf16)]
+            }
+            Self::ScaledEntry { plain, rope } => {
+                let scales = self.bytes() - plain - 2 * rope;
+                vec![(plain, Kind::E4m3), (2 * rope, Kind::Bf16), (scales, Kind::E8m0)]
+            }
+            Self::Mxfp8 { width } => vec![(width, Kind::E4m3), (width / 32, Kind::E8m0)],
+            Self::Nvfp4 { width } => vec![(width / 2, Kind::E2m1), (width / 16, Kind::E4m3Scale)],
+        };
+        runs.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, kind)| Run { bytes, kind }).collect()
     }
 
     /// Values of one row.

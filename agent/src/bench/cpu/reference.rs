@@ -62,7 +62,37 @@ pub(crate) fn e4m3(code: u8) -> f64 {
     if code & 0x80 == 0 { magnitude } else { -magnitude }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+/// One fp4 number as the OCP microscaling specification defines E2M1: bias 1, one mantissa bit, a sign.
+pub(crate) fn e2m1(code: u8) -> f64 {
+    let magnitude = match code & 7 {
+        0 => 0.0,
+        1 => 0.5,
+        code => (1.0 + f64::from(code & 1) / 2.0) * 2_f64.powi(i32::from(code >> 1) - 1),
+    };
+    if code & 8 == 0 { magnitude } else { -magnitude }
+}
+
+/// One scale as the same specification defines E8M0: a power of two, bias 127.
+pub(crate) fn e8m0(code: u8) -> f64 {
+    if code == 255 { f64::NAN } else { 2_f64.powi(i32::from(code) - 127) }
+}
+
+/// The largest difference over the largest right value; infinite where something is no number.
+pub(crate) fn relative_error(right: impl IntoIterator<Item = f64>, got: &[f32]) -> f64 {
+    let (mut difference, mut largest, mut count) = (0.0_f64, 0.0_f64, 0);
+    for (right, got) in right.into_iter().zip(got) {
+        let off = (right - f64::from(*got)).abs();
+        // `max` would drop NaN.
+        difference = if off.is_nan() { f64::INFINITY } else { difference.max(off) };
+        largest = largest.max(right.abs());
+        count += 1;
+    }
+    assert_eq!(count, got.len(), "as many right values as computed ones");
+    difference / largest
+}
+
+/// Σ a × b.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 

@@ -6,7 +6,7 @@ use super::gather::{self, Records, Store};
 use super::parts::{Extent, WorkerParts, join, parts_of};
 use super::pool::Pool;
 use super::simd::InstructionSet;
-use super::state::PagedState;
+use super::state::{PagedState, Run};
 use super::{gqa, mla, shared_rows};
 
 /// A kernel with its layer's dimensions.
@@ -51,6 +51,14 @@ impl Kernel {
         match self {
             Self::Gqa(dims) => dims.page_bytes() / 2,
             Self::Mla(dims) => dims.page_bytes() / 2,
+        }
+    }
+
+    /// What a page is filled with.
+    pub(crate) fn page_runs(&self) -> Vec<Run> {
+        match self {
+            Self::Gqa(dims) => dims.page_runs(),
+            Self::Mla(dims) => dims.record.runs(),
         }
     }
 

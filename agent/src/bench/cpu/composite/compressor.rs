@@ -1,0 +1,205 @@
+//! The compressor of DeepSeek-V4's attention: how the tokens of a group become one entry.
+//!
+//! Every token leaves a row of values and gates. Entry j is, for each channel by itself, the mean of the group's values
+//! under a softmax of their gates; a bias for each place in the group adds to the gates. HCA takes the 128 tokens of group
+//! j. CSA overlaps: rows have two halves, and entry j takes half A of the 4 tokens of group j − 1 and half B of the 4 of
+//! group j (arXiv 2606.19348). Then comes an RMS norm, and the rotary part turns by the position of the group's first token.
+//!
+//! A row is `[half][values]`, then `[half][gates]`, all f32; where an indexer has a compressor of its own, its row follows.
+//! Rows lie in a ring, position modulo rows. A step writes one row and, where it ends a group, reads all:
+//! `rows × values × 4` bytes and about one multiply-add for each two values. Memory bounds it.
+#![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
+
+use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
+
+const EPSILON: f32 = 1e-6;
+
+/// Shape of one compressor.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Pooling {
+    /// Channels of an entry; a multiple of 16.
+    pub(super) width: usize,
+    /// Rotary channels, the last ones.
+    pub(super) rope: usize,
+    /// Tokens of a group.
+    pub(super) ratio: usize,
+    /// 2 where groups overlap by one, else 1.
+    pub(super) halves: usize,
+}
+
+impl Pooling {
+    /// f32 values of one token's row.
+    pub(super) fn row(self) -> usize {
+        2 * self.halves * self.width
+    }
+
+    /// Rows that are kept.
+    pub(super) fn rows(self) -> usize {
+        self.halves * self.ratio
+    }
+}
+
+/// What a trained compressor brings: here random.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    /// `[place in the group][half][width]`, added to the gates.
+    pub(super) bias: Vec<f32>,
+    /// `[width]`, of the norm.
+    pub(super) gain: Vec<f32>,
+    /// `[rope / 2]`, cosine and sine of the group's position.
+    pub(super) turns: Vec<(f32, f32)>,
+}
+
+impl Weights {
+    pub(super) fn random(pooling: Pooling, position: usize, random: &mut fastrand::Rng) -> Self {
+        let bias = (0..pooling.ratio * pooling.halves * pooling.width).map(|_| random.f32() - 0.5).collect();
+        let gain = (0..pooling.width).map(|_| 0.5 + random.f32()).collect();
+        #[allow(clippy::cast_possible_truncation, reason = "a cosine needs no f64")]
+        let turn = |pair: usize| {
+            let angle = position as f64 / 10_000_f64.powf(2.0 * pair as f64 / pooling.rope as f64);
+            (angle.cos() as f32, angle.sin() as f32)
+        };
+        Self { bias, gain, turns: (0..pooling.rope / 2).map(turn).collect() }
+    }
+}
+
+/// One request's rows, from which one entry is made.
+pub(super) struct Span<'a> {
+    pub(super) pooling: Pooling,
+    pub(super) weights: &'a Weights,
+    /// The ring of rows, `stride` values apart.
+    pub(super) rows: &'a [f32],
+    pub(super) stride: usize,
+    /// First value of a row that belongs to this compressor.
+    pub(super) first: usize,
+    /// Tokens so far: the group ends with the last of them.
+    pub(super) tokens: usize,
+    /// `[width]`
+    pub(super) entry: &'a mut [f32],
+}
+
+/// Makes the entry of the group that ends here.
+pub(super) fn pool(set: InstructionSet, span: Span<'_>) {
+    let pooling = span.pooling;
+    assert!(pooling.width.is_multiple_of(16) && pooling.rope <= pooling.width);
+    assert!(span.tokens > 0 && span.tokens.is_multiple_of(pooling.ratio));
+    assert!(span.first + pooling.row() <= span.stride && pooling.rows() * span.stride <= span.rows.len());
+    assert!(span.entry.len() == pooling.width && span.weights.gain.len() == pooling.width);
+    assert_eq!(span.weights.bias.len(), pooling.ratio * pooling.halves * pooling.width);
+    assert_eq!(span.weights.turns.len(), pooling.rope / 2);
+    dispatch!(set, body, span, Span<'_>);
+}
+
+#[inline(always)]
+unsafe fn body<S: Simd>(span: Span<'_>) {
+    let Pooling { width, rope, ratio, halves } = span.pooling;
+    // Tokens before the first have no part in the first overlapping group.
+    let members = (halves * ratio).min(span.tokens);
+    let log2_e = std::f32::consts::LOG2_E;
+    // SAFETY: `pool` checked the lengths.
+    unsafe {
+        // (values, gates, bias) of a member; the last `ratio` are the group that ends, in the last half.
+        let member = |index: usize| {
+            let position = span.tokens - members + index;
+            let half = if index + ratio >= members { halves - 1 } else { 0 };
+            let row = span.rows.as_ptr().add(position % span.pooling.rows() * span.stride + span.first);
+            let bias = span.weights.bias.as_ptr().add((position % ratio * halves + half) * width);
+            (row.add(half * width), row.add((halves + half) * width), bias)
+        };
+        let entry = span.entry.as_mut_ptr();
+        let mut squares = S::splat(0.0);
+        let mut channel = 0;
+        while channel < width {
+            let mut highest = S::splat(f32::NEG_INFINITY);
+            for index in 0..members {
+                let (_, gates, bias) = member(index);
+                highest = S::max(highest, S::add(S::load(gates.add(channel)), S::load(bias.add(channel))));
+            }
+            let (mut total, mut sum) = (S::splat(0.0), S::splat(0.0));
+            for index in 0..members {
+                let (values, gates, bias) = member(index);
+                let gate = S::add(S::load(gates.add(channel)), S::load(bias.add(channel)));
+                let weight = S::exp2(S::mul(S::sub(gate, highest), S::splat(log2_e)));
+                total = S::add(total, weight);
+                sum = S::fma(weight, S::load(values.add(channel)), sum);
+            }
+            let mean = S::div(sum, total);
+            squares = S::fma(mean, mean, squares);
+            S::store(entry.add(channel), mean);
+            channel += S::LANES;
+        }
+        let norm = S::splat((S::sum(squares) / width as f32 + EPSILON).sqrt().recip());
+        channel = 0;
+        while channel < width {
+            let gain = S::mul(S::load(span.weights.gain.as_ptr().add(channel)), norm);
+            S::store(entry.add(channel), S::mul(S::load(entry.add(channel)), gain));
+            channel += S::LANES;
+        }
+    }
+    for (pair, (cosine, sine)) in span.entry[width - rope..].chunks_exact_mut(2).zip(&span.weights.turns) {
+        let (x, y) = (pair[0], pair[1]);
+        pair[0] = x * cosine - y * sine;
+        pair[1] = x * sine + y * cosine;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same in f64, member by member, as the text says it.
+    fn right(span: &Span<'_>) -> Vec<f64> {
+        let Pooling { width, rope, ratio, halves } = span.pooling;
+        let group = span.tokens / ratio - 1;
+        let row = |position: usize| &span.rows[position % (halves * ratio) * span.stride + span.first..];
+        let mut entry: Vec<f64> = (0..width)
+            .map(|c| {
+                let mut pairs = Vec::new();
+                for place in 0..ratio {
+                    let mut add = |group: usize, half: usize| {
+                        let row = row(group * ratio + place);
+                        let bias = span.weights.bias[(place * halves + half) * width + c];
+                        let gate = f64::from(row[halves * width + half * width + c]) + f64::from(bias);
+                        pairs.push((gate, f64::from(row[half * width + c])));
+                    };
+                    add(group, halves - 1);
+                    if halves == 2 && group > 0 {
+                        add(group - 1, 0);
+                    }
+                }
+                let total: f64 = pairs.iter().map(|(gate, _)| gate.exp()).sum();
+                pairs.iter().map(|(gate, value)| gate.exp() / total * value).sum()
+            })
+            .collect();
+        let mean = entry.iter().map(|x| x * x).sum::<f64>() / width as f64;
+        for (x, gain) in entry.iter_mut().zip(&span.weights.gain) {
+            *x *= f64::from(*gain) / (mean + 1e-6).sqrt();
+        }
+        for (pair, turn) in entry[width - rope..].chunks_mut(2).zip(&span.weights.turns) {
+            let (x, y, cosine, sine) = (pair[0], pair[1], f64::from(turn.0), f64::from(turn.1));
+            pair.copy_from_slice(&[x * cosine - y * sine, x * sine + y * cosine]);
+        }
+        entry
+    }
+
+    #[test]
+    fn entries_agree_with_the_reference() {
+        let mut random = fastrand::Rng::with_seed(2);
+        for (width, rope, ratio, halves, tokens) in
+            [(32, 16, 4, 2, 4), (32, 16, 4, 2, 8), (512, 64, 4, 2, 1004), (48, 32, 128, 1, 128), (512, 64, 128, 1, 640)]
+        {
+            let pooling = Pooling { width, rope, ratio, halves };
+            let (first, stride) = (16, pooling.row() + 16);
+            let rows: Vec<f32> = (0..pooling.rows() * stride).map(|_| 4.0 * random.f32() - 2.0).collect();
+            let weights = Weights::random(pooling, tokens - ratio, &mut random);
+            for set in InstructionSet::available() {
+                let mut entry = vec![0.0; width];
+                let span = |entry| Span { pooling, weights: &weights, rows: &rows, stride, first, tokens, entry };
+                pool(set, span(&mut entry));
+                let right = right(&span(&mut []));
+                let error = crate::bench::cpu::reference::relative_error(right, &entry);
+                assert!(error < 1e-5, "{set:?} {pooling:?}: {error}");
+            }
+        }
+    }
+}
