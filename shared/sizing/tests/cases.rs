@@ -36,3 +36,9 @@ fn answers_of_sglangs_planner() {
 fn answers_of_llama_cpps_planner() {
     passes("run-llamacpp-a", include_str!("data/cases/run-llamacpp-a.jsonl"), 40);
 }
+
+/// Rows of our own, made by running SGLang (see the README beside them): those that once failed first.
+#[test]
+fn answers_of_sglangs_own_configurators() {
+    passes("oracle-sglang", include_str!("data/cases/oracle-sglang.jsonl"), 158);
+}

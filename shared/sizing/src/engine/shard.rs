@@ -33,6 +33,8 @@ pub(crate) struct RankClass {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Split {
     pub(crate) tp: u64,
+    /// Ranks that share recurrent heads: more than share K/V heads where some of those hold other tokens.
+    pub(crate) recurrent_tp: u64,
     pub(crate) uneven: UnevenHeads,
 }
 
@@ -48,7 +50,7 @@ pub(crate) enum UnevenHeads {
 impl Split {
     /// Even shares alone.
     pub(crate) fn even(tp: u64) -> Self {
-        Self { tp, uneven: UnevenHeads::Refused }
+        Self { tp, recurrent_tp: tp, uneven: UnevenHeads::Refused }
     }
 }
 
@@ -108,18 +110,18 @@ pub(crate) fn rank_ranges(
 }
 
 impl RankState {
-    /// The state of the layers in `range` on one of `tp` ranks.
+    /// The state of the layers in `range` on one of the ranks that share it.
     ///
     /// # Errors
     ///
-    /// A shape that `tp` ranks cannot share, a format that does not fit, or an overflow.
+    /// A shape that they cannot share, a format that does not fit, or an overflow.
     pub(crate) fn new(
         architecture: &Architecture,
         formats: &Formats,
-        tp: u64,
+        split: Split,
         range: &LayerRange,
     ) -> Result<Self> {
-        Self::adjusted(architecture, formats, Split::even(tp), range, std::convert::identity)
+        Self::adjusted(architecture, formats, split, range, std::convert::identity)
     }
 
     /// The same with every mixer changed by `adjust` after it was divided.
@@ -243,7 +245,7 @@ pub(crate) fn quantity_of(kind: ComponentKind) -> Quantity {
 fn shard(mixer: &Mixer, split: Split) -> Result<Mixer> {
     let mut own = mixer.clone();
     let tp = split.tp;
-    if tp == 1 {
+    if tp == 1 && split.recurrent_tp == 1 {
         return Ok(own);
     }
     match &mut own {
@@ -252,7 +254,7 @@ fn shard(mixer: &Mixer, split: Split) -> Result<Mixer> {
         | Mixer::Sliding { heads, .. }
         | Mixer::Chunked { heads, .. }
         | Mixer::Cross { heads, .. } => *heads = shard_heads(heads, split)?,
-        Mixer::Recurrent(recurrent) => *recurrent = shard_recurrent(recurrent, tp)?,
+        Mixer::Recurrent(recurrent) => *recurrent = shard_recurrent(recurrent, split.recurrent_tp)?,
         // Only an expanded cache holds heads: the query heads of its rank.
         Mixer::Mla(latent) | Mixer::Dsa { latent, .. } => {
             latent.query_heads =
@@ -396,16 +398,21 @@ mod tests {
             "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
         let architecture = read_config(config).unwrap();
         let formats = architecture.formats(&Settings::default());
-        let rank = RankState::new(&architecture, &formats, 2, &(0..24)).unwrap();
+        let rank = RankState::new(&architecture, &formats, Split::even(2), &(0..24)).unwrap();
         let conv =
             rank.components().find(|(component, _)| component.kind == ComponentKind::ConvState).unwrap();
         assert_eq!(conv.0.growth.entry().get(), 3 * (1536 + 512) * 2);
         // 2 K/V heads: one a rank at tp 2, and still one at tp 8.
-        let slope = |tp| RankState::new(&architecture, &formats, tp, &(0..24)).unwrap().slope(None).unwrap();
+        let slope = |tp| {
+            RankState::new(&architecture, &formats, Split::even(tp), &(0..24)).unwrap().slope(None).unwrap()
+        };
         assert_eq!(slope(2).whole(), Some(24 * 2 * 128 * 2));
         assert_eq!(slope(8), slope(2));
         assert!(
-            RankState::new(&architecture, &formats, 5, &(0..24)).unwrap_err().to_string().starts_with("tp: ")
+            RankState::new(&architecture, &formats, Split::even(5), &(0..24))
+                .unwrap_err()
+                .to_string()
+                .starts_with("tp: ")
         );
     }
 
@@ -416,14 +423,14 @@ mod tests {
             "dtype": "bfloat16"}"#;
         let architecture = read_config(config).unwrap();
         let formats = architecture.formats(&Settings::default());
-        let error = RankState::new(&architecture, &formats, 4, &(0..1)).unwrap_err();
+        let error = RankState::new(&architecture, &formats, Split::even(4), &(0..1)).unwrap_err();
         assert_eq!(error.place(), Some("tp"));
         assert!(error.what().contains("6 heads evenly (num_key_value_heads)"), "{error}");
         let slope = |split| {
             let rank = RankState::adjusted(&architecture, &formats, split, &(0..1), std::convert::identity);
             rank.unwrap().slope(None).unwrap().whole().unwrap()
         };
-        assert_eq!(slope(Split { tp: 4, uneven: UnevenHeads::RoundedUp }), 2 * 2 * 64 * 2);
+        assert_eq!(slope(Split { uneven: UnevenHeads::RoundedUp, ..Split::even(4) }), 2 * 2 * 64 * 2);
         assert_eq!((slope(Split::even(3)), slope(Split::even(12))), (2 * 2 * 64 * 2, 2 * 64 * 2));
     }
 }

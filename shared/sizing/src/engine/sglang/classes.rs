@@ -2,10 +2,12 @@
 
 use crate::architecture::Architecture;
 use crate::format::KvFormat;
-use crate::mixer::Mixer;
-use crate::settings::Settings;
+use crate::mixer::{Generation, Mixer};
+use crate::settings::{MambaRadixStrategy, Settings};
 
 use super::launch::Launch;
+use super::v4_layout::{PageLayout, index_format};
+use crate::engine::Query;
 
 /// Classes whose window layers have a pool of their own, with the `model_type` that stands for them where a config
 /// names no class (`is_hybrid_swa_model`).
@@ -45,6 +47,31 @@ const WINDOW_DRAFTS: &[(&str, &str)] = &[
 /// Classes whose window pool is a tenth of the full one where nothing is set (`model_overrides/inkling.py`).
 const SMALL_WINDOW_POOL: &[(&str, &str)] = &[("InklingForConditionalGeneration", "inkling")];
 
+/// Classes whose states can be snapshot into an extra buffer (`_MAMBA_EXTRA_BUFFER_ARCHS`, `overrides.py`).
+const EXTRA_BUFFER: &[(&str, &str)] = &[
+    ("KimiLinearForCausalLM", "kimi_linear"),
+    ("KimiK3ForConditionalGeneration", "kimi_k3"),
+    ("Qwen3_5ForConditionalGeneration", "qwen3_5"),
+    ("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"),
+    ("Qwen3_5ForCausalLM", "qwen3_5_text"),
+    ("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text"),
+    ("Qwen3NextForCausalLM", "qwen3_next"),
+    ("Qwen4ExpForConditionalGeneration", "qwen4_exp"),
+    ("InternS2PreviewForConditionalGeneration", "interns2_preview"),
+    ("MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6"),
+    ("MiniCPMV4_7ForConditionalGeneration", "minicpmv4_7"),
+    ("BailingMoeV2_5ForCausalLM", "bailing_hybrid"),
+    ("BailingMoeV3ForCausalLM", "bailing_moe_v3"),
+    ("BailingMoeV3VLForConditionalGeneration", "bailing_moe_v3_vl"),
+    ("FalconH1ForCausalLM", "falcon_h1"),
+    ("GraniteMoeHybridForCausalLM", "granitemoehybrid"),
+    ("Glm5NextForConditionalGeneration", "glm5_next"),
+    ("NemotronHForCausalLM", "nemotron_h"),
+    ("NemotronHPuzzleForCausalLM", "nemotron_h_puzzle"),
+    ("NemotronH_Omni_Reasoning_V3", "nemotron_h_omni"),
+    ("InklingForConditionalGeneration", "inkling"),
+];
+
 /// Tokens of the window pool over those of the full pool, where nothing is set.
 const DEFAULT_RATIO: f64 = 0.8;
 const SMALL_RATIO: f64 = 0.1;
@@ -83,6 +110,16 @@ pub(super) fn default_ratio(architecture: &Architecture) -> f64 {
     if is_listed(architecture, SMALL_WINDOW_POOL) { SMALL_RATIO } else { DEFAULT_RATIO }
 }
 
+/// Where nothing is set: the extra buffer, for classes that have it, wherever batches overlap or pages hold several tokens
+/// (`_mamba_radix_cache_resolution`, 0.5.14 and later; before, no buffer).
+pub(super) fn radix_strategy(query: &Query<'_>, launch: &Launch) -> Option<MambaRadixStrategy> {
+    let buffers = query.engine.at_least(&[0, 5, 14])
+        && query.settings.radix_cache != Some(false)
+        && (query.settings.async_scheduling != Some(false) || launch.page > 1)
+        && is_listed(query.architecture, EXTRA_BUFFER);
+    buffers.then_some(MambaRadixStrategy::ExtraBuffer)
+}
+
 fn is_listed(architecture: &Architecture, list: &[(&str, &str)]) -> bool {
     if architecture.architectures().is_empty() {
         return architecture.model_type().is_some_and(|own| list.iter().any(|(_, class)| *class == own));
@@ -103,14 +140,40 @@ pub(super) fn default_page(architecture: &Architecture) -> u64 {
     1
 }
 
-/// DSA latents: unset means FP8 on compute capability 10 and later, else BF16; FP8 rows are raw there (TRT-LLM kernels),
-/// and scaled 656-byte records on Hopper (`arg_groups/overrides.py`, `calculate_mla_kv_cache_dim`).
+fn has_latents(architecture: &Architecture) -> bool {
+    let is_latent = |mixer: &Mixer| matches!(mixer, Mixer::Mla(_));
+    architecture.classes().iter().any(|class| class.mixers.iter().any(is_latent))
+}
+
+/// Which generation of compressed attention the model has.
+fn compressed_generation(architecture: &Architecture) -> Option<Generation> {
+    architecture.classes().iter().flat_map(|class| &class.mixers).find_map(|mixer| match mixer {
+        Mixer::Compressed(attention) => Some(attention.generation),
+        _ => None,
+    })
+}
+
+/// How entries are stored where the flag alone does not say. DSA latents: unset means FP8 on compute capability 10 and
+/// later, else BF16; FP8 rows are raw there (TRT-LLM kernels), and scaled 656-byte records on Hopper
+/// (`arg_groups/overrides.py`, `calculate_mla_kv_cache_dim`).
 pub(super) fn resolve_latent_format(architecture: &Architecture, settings: &mut Settings, launch: &Launch) {
     // DeepSeek-V4's pools have one record layout, whatever the flag says (`DSV4PoolConfigurator`).
-    if pool_kind(architecture) == PoolKind::V4 {
-        settings.kv_dtype = Some(KvFormat::Fp8DsMla);
+    if let Some(generation) = compressed_generation(architecture) {
+        let layout = PageLayout::of_windows(generation, launch);
+        let ratio = if generation == Generation::V41 { 1 } else { 4 };
+        settings.index_dtype = Some(index_format(ratio, settings));
+        // V4.1's own layouts differ between entries and windows, and are the model's formats.
+        let own = generation == Generation::V41 && layout == PageLayout::V41;
+        settings.kv_dtype = (!own).then(|| layout.format());
         return;
     }
+    settings.kv_dtype = match settings.kv_dtype {
+        // FP4 is stored without its scales and unpacked there (`HybridSWAPoolConfigurator`).
+        Some(KvFormat::Nvfp4) if pool_kind(architecture) == PoolKind::Windowed => Some(KvFormat::Fp8),
+        // Latents of MXFP8 have no scales (`MLATokenToKVPool`).
+        Some(KvFormat::Mxfp8) if has_latents(architecture) => Some(KvFormat::Fp8),
+        asked => asked,
+    };
     let is_dsa = architecture
         .classes()
         .iter()

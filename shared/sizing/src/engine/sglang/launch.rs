@@ -2,6 +2,7 @@
 
 use super::classes;
 use crate::engine::Query;
+use crate::engine::shard::Split;
 
 /// The GPU's memory decides how large a prefill chunk is (`arg_groups/memory_hook.py`): names of cards below 60 GiB, of
 /// those above 160 GiB; every other card is in between.
@@ -9,23 +10,39 @@ const SMALL_CARDS: [&str; 9] = ["L4", "L40", "A10-", "A10G", "A40", "4090", "309
 const LARGE_CARDS: [&str; 4] = ["B200", "B300", "GB200", "GB300"];
 /// Compute capability 10 and later.
 const BLACKWELL: [&str; 8] = ["B100", "B200", "B300", "GB10", "RTX PRO 6000", "RTX 50", "5090", "5080"];
+/// Of those, compute capability 10 itself.
+const SM100: [&str; 3] = ["B100", "B200", "B300"];
+
+/// Requests that a launch admits where nothing is set: DeepSeek-V4 (`deepseek_v4_hook.py`) and drafting
+/// (`speculative_hook.py`) set a number, every other launch leaves it to the pools.
+const V4_REQUESTS: u64 = 256;
+const DRAFTING_REQUESTS: u64 = 48;
 
 /// Settings of a launch with their defaults.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launch {
-    /// Ranks that share the heads of one layer: data-parallel attention gives each group all of them, and
-    /// context-parallel ranks hold the same heads of different tokens.
-    pub(super) attention_tp: u64,
+    /// How ranks share the heads of one layer: data-parallel attention gives each group all of them, and
+    /// context-parallel ranks hold the same K/V heads of different tokens.
+    pub(super) split: Split,
+    /// Context-parallel ranks that the pool's tokens are spread over: none where windows have a pool of their own
+    /// (`logical_token_capacity`).
+    pub(super) dcp: u64,
     /// Groups of ranks with a pool of their own.
     pub(super) attention_dp: u64,
     /// Tokens of a page.
     pub(super) page: u64,
-    /// Tokens of a prefill chunk.
+    /// Tokens of a prefill chunk of one group.
     pub(super) chunked_prefill: u64,
-    /// Whether the next batch is prepared while one runs.
+    /// Whether the next batch is prepared while one runs; pipeline ranks do not.
     pub(super) overlap: Overlap,
     /// Whether the GPU is of compute capability 10 or later.
     pub(super) blackwell: bool,
+    /// Whether the GPU is of compute capability 10.
+    pub(super) is_sm100: bool,
+    /// Requests of all groups, where they are set.
+    pub(super) requests: Option<u64>,
+    /// Whether this version can size DeepSeek-V4's window pool by its requests (0.5.21 and later).
+    pub(super) caps_v4: bool,
 }
 
 /// Whether scheduling overlaps with running.
@@ -50,13 +67,28 @@ impl Launch {
             8192
         };
         let attention_dp = settings.dp.unwrap_or(1);
+        let group = (settings.tp() / attention_dp).max(1);
+        let uniform = classes::pool_kind(query.architecture) == classes::PoolKind::Uniform;
+        let dcp = if uniform { settings.dcp() } else { 1 };
+        let overlaps = settings.async_scheduling != Some(false) && settings.pp() == 1;
         Self {
-            attention_tp: (settings.tp() / attention_dp / settings.dcp()).max(1),
+            split: Split { recurrent_tp: group, ..Split::even((group / dcp).max(1)) },
+            dcp,
             attention_dp,
             page: settings.block_size.unwrap_or_else(|| classes::default_page(query.architecture)),
-            chunked_prefill: settings.max_num_batched_tokens.unwrap_or(chunk),
-            overlap: if settings.async_scheduling == Some(false) { Overlap::Off } else { Overlap::On },
+            chunked_prefill: settings.max_num_batched_tokens.unwrap_or(chunk) / attention_dp,
+            overlap: if overlaps { Overlap::On } else { Overlap::Off },
             blackwell: is_one_of(&BLACKWELL),
+            is_sm100: is_one_of(&SM100),
+            requests: settings.max_running_requests.or_else(|| default_requests(query)),
+            caps_v4: query.engine.at_least(&[0, 5, 21]),
         }
     }
+}
+
+fn default_requests(query: &Query<'_>) -> Option<u64> {
+    if classes::pool_kind(query.architecture) == classes::PoolKind::V4 {
+        return Some(V4_REQUESTS);
+    }
+    (query.settings.draft_tokens() > 0).then_some(DRAFTING_REQUESTS)
 }

@@ -11,6 +11,7 @@ mod pool;
 mod requests;
 mod uniform;
 mod v4;
+mod v4_layout;
 mod windowed;
 
 use super::logical::checkpoint_bytes;
@@ -21,7 +22,7 @@ use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::{Formats, Settings};
 use crate::warning::Warning;
-use crate::{Architecture, Bytes, Result, Tokens};
+use crate::{Bytes, Result, Tokens};
 use launch::Launch;
 use pool::{Pool, PoolTokens};
 
@@ -41,7 +42,7 @@ impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
         let mut warnings = Vec::new();
         let launch = Launch::new(query);
-        let settings = with_defaults(query.architecture, query.settings, &launch);
+        let settings = with_defaults(query, &launch);
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
             let message =
                 "drafting is on, but not how many layers it adds; none are counted (set draft_layers)";
@@ -51,7 +52,7 @@ impl<'q> SgLangPlan<'q> {
         let mut ranks = Vec::new();
         let mut pools = Vec::new();
         for range in rank_ranges(query.architecture, &settings, Surplus::Last)? {
-            let rank = RankState::new(query.architecture, &formats, launch.attention_tp, &range)?;
+            let rank = RankState::new(query.architecture, &formats, launch.split, &range)?;
             pools.push(Pool::new(query.architecture, &rank, &settings, &launch)?);
             ranks.push(rank);
         }
@@ -194,7 +195,8 @@ impl<'q> SgLangPlan<'q> {
 
 /// SGLang keeps recurrent state in f32 unless `mamba_ssm_dtype` says otherwise, and convolution state in bf16, whatever
 /// the model's type (`mamba2_state_dtype`).
-fn with_defaults(architecture: &Architecture, asked: &Settings, launch: &Launch) -> Settings {
+fn with_defaults(query: &Query<'_>, launch: &Launch) -> Settings {
+    let (architecture, asked) = (query.architecture, query.settings);
     let mut settings = asked.clone();
     let formats: Formats = architecture.formats(asked);
     let asked_for = matches!(formats.recurrent().source,
@@ -203,6 +205,8 @@ fn with_defaults(architecture: &Architecture, asked: &Settings, launch: &Launch)
         settings.state_dtype = Some(StateFormat::F32);
     }
     settings.conv_dtype = Some(asked.conv_dtype.unwrap_or(StateFormat::Bf16));
+    settings.mamba_radix_strategy =
+        asked.mamba_radix_strategy.or_else(|| classes::radix_strategy(query, launch));
     classes::resolve_latent_format(architecture, &mut settings, launch);
     settings
 }
@@ -221,17 +225,17 @@ impl Profile for SgLangPlan<'_> {
             | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
             Quantity::PoolBytes => Figure::Bytes(self.pool_part(quantity)?),
             Quantity::LoggedKvTokens => {
-                Figure::Tokens(Tokens::new(self.tokens()?.full.saturating_mul(self.settings.dcp())))
+                Figure::Tokens(Tokens::new(self.tokens()?.full.saturating_mul(self.launch.dcp)))
             }
             Quantity::AttentionBlockSize => Figure::Tokens(Tokens::new(self.launch.page)),
             Quantity::MaxRunningRequests => Figure::Requests(self.max_running_requests()?),
             Quantity::StateBlocksPerRequest if self.has_state()? => {
-                Figure::Blocks(requests::state_slots_per_request(&self.settings))
+                Figure::Blocks(requests::state_slots_per_request(&self.settings, &self.launch))
             }
             Quantity::RequestTableBytes => {
-                let rows = match self.settings.max_running_requests {
+                let rows = match self.launch.requests {
                     Some(_) if self.settings.available_kv_bytes.is_none() => {
-                        requests::asked(&self.settings, &self.launch).unwrap_or(1)
+                        requests::asked(&self.launch).unwrap_or(1)
                     }
                     _ => self.max_running_requests()?,
                 };

@@ -50,7 +50,7 @@ impl Pool {
         Ok(match pool_kind(architecture) {
             PoolKind::Uniform => Self::Uniform(UniformPool::new(rank, settings)?),
             PoolKind::Windowed => Self::Windowed(WindowedPool::new(architecture, rank, settings, launch)?),
-            PoolKind::V4 => Self::V4(V4Pool::new(architecture, rank, settings, launch)?),
+            PoolKind::V4 => Self::V4(V4Pool::new(rank, settings, launch)?),
         })
     }
 

@@ -1,6 +1,6 @@
 //! How many requests run at once, and the table of their token slots.
 
-use super::launch::Launch;
+use super::launch::{Launch, Overlap};
 use super::pool::truncated;
 use crate::engine::needed;
 use crate::settings::{MambaRadixStrategy, Settings};
@@ -14,22 +14,22 @@ const SLOT_NUMBER_BYTES: u64 = 4;
 const ESTIMATE: (u64, u64) = (2048, 4096);
 
 /// Slots that one running request takes of the state pool: its own; with a radix cache two more for states that are
-/// kept; with the extra buffer those that the next states are written to (`_calculate_mamba_ratio`).
-pub(super) fn state_slots_per_request(settings: &Settings) -> u64 {
+/// kept; with the extra buffer those that the next states are written to (`_calculate_mamba_ratio`). The strategy's
+/// default is the plan's to resolve (`classes::radix_strategy`).
+pub(super) fn state_slots_per_request(settings: &Settings, launch: &Launch) -> u64 {
     if settings.radix_cache == Some(false) {
         return 1;
     }
-    let overlap = settings.async_scheduling != Some(false);
     3 + match settings.mamba_radix_strategy {
         None | Some(MambaRadixStrategy::NoBuffer) => 0,
         Some(MambaRadixStrategy::ExtraBufferLazy) => 1,
-        Some(MambaRadixStrategy::ExtraBuffer) => 1 + u64::from(overlap),
+        Some(MambaRadixStrategy::ExtraBuffer) => 1 + u64::from(launch.overlap == Overlap::On),
     }
 }
 
-/// The number of requests that was asked for, for one group of data-parallel attention.
-pub(super) fn asked(settings: &Settings, launch: &Launch) -> Option<u64> {
-    settings.max_running_requests.map(|requests| (requests / launch.attention_dp).max(1))
+/// The number of requests that the launch sets, for one group of data-parallel attention.
+pub(super) fn asked(launch: &Launch) -> Option<u64> {
+    launch.requests.map(|requests| (requests / launch.attention_dp).max(1))
 }
 
 /// Requests that are admitted at once: what was asked or estimated from the pool's tokens, at most half the tokens, and
@@ -45,14 +45,14 @@ pub(super) fn admitted(
     has_state: bool,
     context: impl Fn() -> Result<u64>,
 ) -> Result<u64> {
-    let by_tokens = match (asked(settings, launch), capacity) {
+    let by_tokens = match (asked(launch), capacity) {
         (Some(asked), Some(tokens)) => Some(asked.min(tokens / 2)),
         (Some(asked), None) => Some(asked),
         (None, Some(tokens)) => Some(estimated(tokens, context()?).min(tokens / 2)),
         (None, None) => None,
     };
     let slots = settings.state_slots.filter(|_| has_state).map(|slots| slots / launch.attention_dp);
-    let by_state = slots.map(|slots| slots / state_slots_per_request(settings));
+    let by_state = slots.map(|slots| slots / state_slots_per_request(settings, launch));
     match (by_tokens, by_state) {
         (Some(tokens), Some(state)) => Ok(tokens.min(state)),
         (Some(count), None) | (None, Some(count)) => Ok(count),
@@ -75,7 +75,7 @@ pub(super) fn table_bytes(
     context: u64,
 ) -> Result<Bytes> {
     let drafts = settings.draft_tokens();
-    let page = launch.page.saturating_mul(settings.dcp());
+    let page = launch.page.saturating_mul(launch.dcp);
     let mut extra = EXTRA_COLUMNS + drafts;
     if drafts > 0 && page > 1 {
         extra = extra.max(2 * drafts + page - 1);
@@ -87,24 +87,28 @@ pub(super) fn table_bytes(
 mod tests {
     use super::*;
 
-    fn settings(pairs: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings::default();
-        for (name, value) in pairs {
-            settings.set(name, value).unwrap();
-        }
-        settings
-    }
-
-    /// A user's log: 40 slots, the extra buffer, 8 requests.
+    /// A user's log: 40 slots, the extra buffer, 8 requests. Pipeline ranks do not overlap: `max_mamba_cache_size // 4`.
     #[test]
     fn slots_of_one_request() {
-        let of = |pairs: &[(&str, &str)]| state_slots_per_request(&settings(pairs));
+        let model =
+            r#"{"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 64}"#;
+        let architecture = crate::read_config(model).unwrap();
+        let of = |pairs: &[(&str, &str)]| {
+            let mut settings = Settings::default();
+            for (name, value) in pairs {
+                settings.set(name, value).unwrap();
+            }
+            let engine = "sglang@0.5.23".parse().unwrap();
+            let query = crate::engine::Query::new(&architecture, engine, &settings).unwrap();
+            state_slots_per_request(&settings, &Launch::new(&query))
+        };
         assert_eq!(of(&[("radix_cache", "false")]), 1);
         assert_eq!(of(&[]), 3);
         assert_eq!(of(&[("mamba_radix_strategy", "no_buffer")]), 3);
         assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer_lazy")]), 4);
         assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer")]), 5);
         assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer"), ("async_scheduling", "false")]), 4);
+        assert_eq!(of(&[("mamba_radix_strategy", "extra_buffer"), ("pp", "2")]), 4);
     }
 
     /// int(tokens / context × 512), between 2048 and 4096.

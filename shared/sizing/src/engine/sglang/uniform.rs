@@ -13,7 +13,10 @@ use crate::{Bytes, BytesPerToken, Error, Result};
 #[derive(Clone, Debug)]
 pub(super) struct UniformPool {
     kv: Bytes,
+    /// As the budget counts it: whole bytes for each token, also where several share a key.
     index: Bytes,
+    /// As the tensors hold it.
+    keys: BytesPerToken,
 }
 
 impl UniformPool {
@@ -23,6 +26,7 @@ impl UniformPool {
     pub(super) fn new(rank: &RankState, settings: &Settings) -> Result<Self> {
         let (mut kv, mut index, mut layers) = (Bytes::ZERO, Bytes::ZERO, 0);
         let mut key = Bytes::ZERO;
+        let mut keys = BytesPerToken::ZERO;
         for class in rank.classes() {
             // Qwen's indexed attention rounds the part of a shared key down, DSA's indexer up.
             let rounds_down = class.mixers.iter().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)));
@@ -36,20 +40,24 @@ impl UniformPool {
                     Quantity::IndexBytes => {
                         key = pooled(component.growth, rounds_down);
                         index = index.plus(key.times(class.layers)?)?;
+                        keys = keys.plus(component.growth.slope(None)?.times(class.layers)?)?;
                     }
                     _ => {}
                 }
             }
         }
         index = index.times(settings.dcp())?;
+        keys = keys.times(settings.dcp())?;
         if let Some(drafts) = settings.draft_layers.filter(|drafts| *drafts > 0 && layers > 0) {
             let has_index = index > Bytes::ZERO;
             let scale = if has_index { settings.dcp() } else { 1 };
             let draft = scaled(kv, drafts, layers)?.times(scale)?;
             kv = kv.plus(draft)?;
-            index = index.plus(key.times(drafts)?.times(scale)?)?;
+            let draft_keys = key.times(drafts)?.times(scale)?;
+            index = index.plus(draft_keys)?;
+            keys = keys.plus(BytesPerToken::new(draft_keys, 1)?)?;
         }
-        Ok(Self { kv, index })
+        Ok(Self { kv, index, keys })
     }
 
     fn cell(&self) -> Result<Bytes> {
@@ -71,7 +79,8 @@ impl UniformPool {
     /// Each tensor has one page more than its tokens.
     pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {
         let slots = tokens.full.saturating_add(launch.page);
-        Ok(PoolParts { kv: self.kv.times(slots)?, index: self.index.times(slots)?, ..PoolParts::default() })
+        let index = Bytes::new(self.keys.numerator()).times(slots)?.get() / self.keys.denominator();
+        Ok(PoolParts { kv: self.kv.times(slots)?, index: Bytes::new(index), ..PoolParts::default() })
     }
 }
 

@@ -1,28 +1,30 @@
-//! DeepSeek-V4's pools: compressed entries for every token, a window pool, and compressor state
+//! DeepSeek-V4's and V4.1's pools: compressed entries for every token, a window pool, and compressor state
 //! (`DSV4PoolConfigurator`, `mem_cache/deepseek_v4_memory_pool.py`).
 
 use super::launch::Launch;
 use super::pool::{PoolParts, PoolTokens, aligned, decimal, truncated};
 use super::requests;
+use super::v4_layout::{PageLayout, index_format, is_low};
 use super::windowed::worst_case_tokens;
-use crate::architecture::Architecture;
 use crate::engine::shard::RankState;
-use crate::format::KvFormat;
+use crate::format::IndexFormat;
 use crate::mixer::{CompressedAttention, Compression, Generation, Mixer};
 use crate::settings::Settings;
 use crate::{Bytes, BytesPerToken, Error, Result};
 
-/// A page of records is padded to a multiple of this.
-const PAGE_PADDING: u64 = 576;
-/// Ratios of the two compressed streams.
+/// Tokens of a group whose compressor keeps overlapping halves, with an indexer.
 const SPARSE_RATIO: u64 = 4;
+/// Tokens of a group that is read in full.
 const DENSE_RATIO: u64 = 128;
-/// Bytes of an index key in the budget: the FP8 layout, even where FP4 keys are kept.
-const INDEX_KEY_SCALE_GROUP: u64 = 128;
+/// Tokens of a pair, whose first half waits in a ring of its own.
+const PAIR_RATIO: u64 = 2;
+/// Slots of a page of V4.1's index keys: for the sparse kernel of compute capability 10, for every other
+/// (`dsv41_index_page_size`).
+const LOW_INDEX_PAGES: [u64; 2] = [128, 64];
 /// Window tokens over full tokens where neither a ratio nor a number of requests is set.
 const DEFAULT_RATIO: f64 = 0.1;
-/// Defaults of the server, which a launch file may state without meaning them.
-const STATED_DEFAULTS: [f64; 2] = [0.1, 0.8];
+/// The default of other models, which a launch file may state without meaning it.
+const STATED_DEFAULT: f64 = 0.8;
 /// Cached prefixes whose window stays addressable, for each admitted request.
 const PREFIX_TAILS: u64 = 4;
 
@@ -30,24 +32,36 @@ const PREFIX_TAILS: u64 = 4;
 #[derive(Clone, Debug)]
 pub(super) struct V4Pool {
     page: u64,
-    sparse_layers: u64,
-    dense_layers: u64,
+    low_index_page: u64,
+    streams: Vec<Stream>,
     layers: u64,
-    record: u64,
+    /// Bytes of a page of window records of one layer.
+    window_page: Bytes,
+    generation: Generation,
     width: u64,
     index_width: u64,
     window: u64,
-    drafting: Drafting,
-    context: Option<u64>,
-    asked_requests: Option<u64>,
+    drafts: u64,
+    requests: u64,
     size: WindowSize,
 }
 
-/// Whether a draft model shares the pools.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Drafting {
-    Off,
-    On,
+/// Layers that own entries of one compression ratio.
+#[derive(Clone, Debug)]
+struct Stream {
+    ratio: u64,
+    layers: u64,
+    /// Bytes of one page of entries of one layer.
+    page: Bytes,
+    keys: Option<Keys>,
+}
+
+/// Bytes of an index key.
+#[derive(Clone, Copy, Debug)]
+struct Keys {
+    /// As the budget counts it: V4's in the FP8 layout, even where FP4 keys are kept.
+    budgeted: Bytes,
+    kept: Bytes,
 }
 
 /// What decides the tokens of the window pool.
@@ -58,12 +72,7 @@ enum WindowSize {
 }
 
 impl V4Pool {
-    pub(super) fn new(
-        architecture: &Architecture,
-        rank: &RankState,
-        settings: &Settings,
-        launch: &Launch,
-    ) -> Result<Self> {
+    pub(super) fn new(rank: &RankState, settings: &Settings, launch: &Launch) -> Result<Self> {
         if !launch.page.is_multiple_of(DENSE_RATIO) {
             let what =
                 format!("{} is no multiple of {DENSE_RATIO}, which compressed pools need", launch.page);
@@ -71,22 +80,22 @@ impl V4Pool {
         }
         let mut pool = Self {
             page: launch.page,
-            sparse_layers: 0,
-            dense_layers: 0,
+            low_index_page: if launch.is_sm100 { LOW_INDEX_PAGES[0] } else { LOW_INDEX_PAGES[1] },
+            streams: Vec::new(),
             layers: 0,
-            record: 0,
+            window_page: Bytes::ZERO,
+            generation: Generation::V4,
             width: 0,
             index_width: 0,
             window: 0,
-            drafting: if settings.draft_tokens() > 0 { Drafting::On } else { Drafting::Off },
-            context: settings.max_model_len.or_else(|| architecture.max_context().map(crate::Fact::get)),
-            asked_requests: requests::asked(settings, launch),
+            drafts: settings.draft_tokens(),
+            requests: requests::asked(launch).unwrap_or(1),
             size: WindowSize::Ratio(DEFAULT_RATIO),
         };
         for class in rank.classes() {
             for mixer in &class.mixers {
                 if let Mixer::Compressed(attention) = mixer {
-                    pool.add(attention, class.layers)?;
+                    pool.add(attention, class.layers, settings, launch)?;
                 }
             }
         }
@@ -94,72 +103,89 @@ impl V4Pool {
         Ok(pool)
     }
 
-    fn add(&mut self, attention: &CompressedAttention, layers: u64) -> Result<()> {
-        if attention.generation == Generation::V41 {
-            let what = "SGLang's pools for DeepSeek-V4.1 are not known; ask engine logical";
-            return Err(Error::field("compress_ratios", what));
-        }
+    fn add(
+        &mut self,
+        attention: &CompressedAttention,
+        layers: u64,
+        settings: &Settings,
+        launch: &Launch,
+    ) -> Result<()> {
+        let layout = PageLayout::of_windows(attention.generation, launch);
         self.layers += layers;
         self.width = attention.width.get();
-        self.record = KvFormat::Fp8DsMla.entry(self.width, attention.rope.get())?.get();
         self.window = self.window.max(attention.window.get());
-        let Some(Compression { ratio, index, .. }) = &attention.compression else { return Ok(()) };
-        match ratio.get() {
-            SPARSE_RATIO => self.sparse_layers += layers,
-            DENSE_RATIO => self.dense_layers += layers,
-            other => {
-                let what = format!("SGLang has no pool for a compression ratio of {other}");
-                return Err(Error::field("compress_ratios", what));
-            }
+        self.window_page = layout.page(attention, self.page)?;
+        self.generation = attention.generation;
+        let Some(Compression { ratio, own_store: true, index, .. }) = &attention.compression else {
+            return Ok(());
+        };
+        let ratio = ratio.get();
+        if !is_low(ratio) && ![SPARSE_RATIO, DENSE_RATIO].contains(&ratio) {
+            let what = format!("SGLang has no pool for a compression ratio of {ratio}");
+            return Err(Error::field("compress_ratios", what));
         }
-        if let Some(index) = index {
-            self.index_width = index.width.get();
+        if let Some(known) = self.streams.iter_mut().find(|stream| stream.ratio == ratio) {
+            known.layers += layers;
+            return Ok(());
         }
+        let keys = index
+            .as_ref()
+            .map(|index| {
+                self.index_width = index.width.get();
+                let kept = index_format(ratio, settings);
+                let budgeted = if is_low(ratio) { kept } else { IndexFormat::Fp8 };
+                Ok::<_, Error>(Keys {
+                    budgeted: budgeted.key(self.index_width)?,
+                    kept: kept.key(self.index_width)?,
+                })
+            })
+            .transpose()?;
+        let page = layout.of_entries(ratio).page(attention, self.page / ratio)?;
+        self.streams.push(Stream { ratio, layers, page, keys });
         Ok(())
     }
 
-    /// An explicit number of requests caps the window pool, radix cache or not; a ratio that is not a default goes
-    /// before it.
+    /// A ratio that is set goes first. Else an explicit number of requests caps the pool, radix cache or not; V4.1's
+    /// default number does so too, while V4's launch sets a ratio (`model_overrides/deepseek_v4.py`).
     fn window_size(&self, settings: &Settings, launch: &Launch) -> WindowSize {
-        let ratio = settings.swa_full_tokens_ratio.map(crate::PoolRatio::get);
-        let stated = ratio.filter(|ratio| !STATED_DEFAULTS.contains(ratio));
-        let cap = worst_case_tokens(settings, launch, self.window).map(|cap| {
-            let requests = self.asked_requests.unwrap_or(0);
-            let tails = if settings.radix_cache == Some(false) { 0 } else { PREFIX_TAILS * requests };
-            let headroom = tails.saturating_mul(self.window.saturating_add(self.page));
-            cap.saturating_add(headroom).next_multiple_of(self.page)
-        });
-        match (stated, cap) {
-            (Some(ratio), _) => WindowSize::Ratio(ratio),
-            (None, Some(cap)) => WindowSize::Cap(cap),
-            (None, None) => WindowSize::Ratio(ratio.unwrap_or(DEFAULT_RATIO)),
+        let stated = settings.swa_full_tokens_ratio.map(crate::PoolRatio::get);
+        let capped =
+            launch.caps_v4 && (settings.max_running_requests.is_some() || self.generation == Generation::V41);
+        let meant = |ratio: &f64| !capped || (ratio - STATED_DEFAULT).abs() > f64::EPSILON;
+        if let Some(ratio) = stated.filter(meant) {
+            return WindowSize::Ratio(ratio);
         }
+        let cap = worst_case_tokens(settings, launch, self.window).filter(|_| capped);
+        let Some(cap) = cap else { return WindowSize::Ratio(DEFAULT_RATIO) };
+        let tails = if settings.radix_cache == Some(false) { 0 } else { PREFIX_TAILS * self.requests };
+        let headroom = tails.saturating_mul(self.window.saturating_add(self.page));
+        WindowSize::Cap(cap.saturating_add(headroom).next_multiple_of(self.page))
     }
 
-    /// Bytes of a page that holds `slots` records.
-    fn page_bytes(&self, slots: u64) -> Result<Bytes> {
-        Bytes::new(self.record).times(slots)?.round_up_to(PAGE_PADDING)
+    fn layers_of(&self, ratio: u64) -> u64 {
+        self.streams.iter().filter(|stream| stream.ratio == ratio).map(|stream| stream.layers).sum()
     }
 
-    fn index_key(&self) -> u64 {
-        self.index_width + self.index_width / INDEX_KEY_SCALE_GROUP * 4
-    }
-
-    /// Bytes of compressed entries for one page of tokens, and of its index keys.
+    /// Bytes of compressed entries for one page of tokens, and of its index keys as they are budgeted.
     fn full_page(&self) -> Result<[Bytes; 2]> {
-        let sparse = self.page_bytes(self.page / SPARSE_RATIO)?.times(self.sparse_layers)?;
-        let dense = self.page_bytes(self.page / DENSE_RATIO)?.times(self.dense_layers)?;
-        let keys = Bytes::new(self.index_key()).times(self.page / SPARSE_RATIO)?.times(self.sparse_layers)?;
-        Ok([sparse.plus(dense)?, keys])
+        self.streams.iter().try_fold([Bytes::ZERO; 2], |[entries, keys], stream| {
+            let key = stream.keys.map_or(Bytes::ZERO, |keys| keys.budgeted);
+            Ok([
+                entries.plus(stream.page.times(stream.layers)?)?,
+                keys.plus(key.times(self.page / stream.ratio)?.times(stream.layers)?)?,
+            ])
+        })
     }
 
-    /// Rows of the ring that a compressor keeps, deeper where drafts may be taken back.
+    /// Rows of the ring that a compressor keeps, deeper where drafts may be taken back
+    /// (`get_compress_state_ring_size`).
     fn ring(&self, ratio: u64) -> u64 {
-        match self.drafting {
-            Drafting::Off if ratio == SPARSE_RATIO => 8,
-            Drafting::Off => 128,
-            Drafting::On if ratio == SPARSE_RATIO => 16,
-            Drafting::On => 256,
+        match (ratio, self.drafts) {
+            (PAIR_RATIO, drafts) => (drafts + 2).next_power_of_two(),
+            (SPARSE_RATIO, 0) => 8,
+            (SPARSE_RATIO, _) => 16,
+            (_, 0) => 128,
+            _ => 256,
         }
     }
 
@@ -171,14 +197,16 @@ impl V4Pool {
     /// Bytes of one page of the window pool: records of every layer, and the rows of sparse compressors, which are
     /// addressed by window page. `[records, rows]`
     fn window_page(&self) -> Result<[Bytes; 2]> {
-        let records = self.page_bytes(self.page)?.times(self.layers)?;
-        let rows = Bytes::new(self.sparse_row()).times(self.ring(SPARSE_RATIO))?.times(self.sparse_layers)?;
+        let records = self.window_page.times(self.layers)?;
+        let rows = Bytes::new(self.sparse_row())
+            .times(self.ring(SPARSE_RATIO))?
+            .times(self.layers_of(SPARSE_RATIO))?;
         Ok([records, rows])
     }
 
     /// A draft layer is charged as one more layer like the average.
     fn with_drafts(&self, cost: BytesPerToken) -> Result<BytesPerToken> {
-        if self.drafting == Drafting::Off || self.layers == 0 {
+        if self.drafts == 0 || self.layers == 0 {
             return Ok(cost);
         }
         let scaled = cost.times(self.layers + 1)?;
@@ -202,33 +230,44 @@ impl V4Pool {
         full.plus(divided(self.per_window_token()?.times(numerator)?, denominator)?)
     }
 
-    /// Rows of dense compressors for every request slot, a ring more and one, whole groups.
-    fn dense_state(&self, requests: u64) -> Result<Bytes> {
-        if self.dense_layers == 0 {
-            return Ok(Bytes::ZERO);
-        }
-        let ring = self.ring(DENSE_RATIO);
-        let slots = requests.saturating_add(1);
-        let rows = slots.saturating_mul(ring).saturating_add(ring + 1).next_multiple_of(DENSE_RATIO);
-        Bytes::new(2 * self.width * 4).times(rows)?.times(self.dense_layers)
+    /// Rows of compressors that every request slot has a ring of, one ring more and one row, in whole groups: of dense
+    /// layers, and of the layers that make pairs.
+    fn slot_state(&self) -> Result<Bytes> {
+        let row = Bytes::new(2 * self.width * 4);
+        [DENSE_RATIO, PAIR_RATIO].into_iter().try_fold(Bytes::ZERO, |total, ratio| {
+            let layers = self.layers_of(ratio);
+            let ring = self.ring(ratio);
+            let rows = self.requests.saturating_add(1).saturating_mul(ring).saturating_add(ring + 1);
+            total.plus(row.times(rows.next_multiple_of(ratio))?.times(layers)?)
+        })
+    }
+
+    /// Slots of V4.1's index pools: a page of tokens more, and a page of its own.
+    fn low_index_slots(&self, full: u64, ratio: u64) -> u64 {
+        ((full + self.page) / ratio + self.low_index_page).next_multiple_of(self.low_index_page)
+    }
+
+    /// Bytes of V4.1's pools beyond those that follow the tokens (`_get_low_ratio_kv_padding_bytes`).
+    fn low_padding(&self, full: u64) -> Result<Bytes> {
+        let low = self.streams.iter().filter(|stream| is_low(stream.ratio));
+        low.into_iter().try_fold(Bytes::ZERO, |total, stream| {
+            let slots = self.low_index_slots(full, stream.ratio) - full / stream.ratio;
+            let keys = stream.keys.map_or(Bytes::ZERO, |keys| keys.budgeted).times(slots)?;
+            total.plus(stream.page.times(stream.ratio)?.plus(keys)?.times(stream.layers)?)
+        })
     }
 
     pub(super) fn of_budget(&self, available: u64) -> Result<PoolTokens> {
         let cell = self.bytes_per_token()?.as_f64();
-        let requests = match (self.asked_requests, self.context) {
-            (Some(asked), _) => asked,
-            (None, Some(context)) => {
-                let tokens = truncated(available as f64 / cell);
-                requests::estimated(tokens, context).min(tokens / 2)
-            }
-            (None, None) => return Err(crate::engine::needed("max_model_len")),
-        };
-        let mut fixed = self.dense_state(requests)?.get() as f64;
+        let mut fixed = self.slot_state()?.get() as f64;
         if let WindowSize::Cap(tokens) = self.size {
             fixed += tokens as f64 * self.per_window_token()?.as_f64();
         }
         let left = (available as f64 - fixed).max(0.0);
-        let tokens = aligned(truncated(left / cell), self.page);
+        let mut tokens = aligned(truncated(left / cell), self.page);
+        while tokens > 0 && tokens as f64 * cell + self.low_padding(tokens)?.get() as f64 > left {
+            tokens -= self.page;
+        }
         if tokens == 0 {
             let what =
                 format!("{available} B leave no room for a page beside {fixed} B of windows and state");
@@ -253,26 +292,32 @@ impl V4Pool {
         Ok(PoolTokens { full, window: Some(window) })
     }
 
-    /// Tensors have one page more than their tokens. Compressor state of dense layers is by request.
+    /// Allocators keep a whole page of tokens free, which is `ratio` pages of entries (`_num_dsv4_physical_kv_pages`).
     pub(super) fn parts(&self, tokens: PoolTokens) -> Result<PoolParts> {
-        let pages = tokens.full / self.page + 1;
+        let (mut kv, mut index) = (Bytes::ZERO, Bytes::ZERO);
+        for stream in &self.streams {
+            let pages = tokens.full / self.page + stream.ratio;
+            kv = kv.plus(stream.page.times(pages)?.times(stream.layers)?)?;
+            let slots = if is_low(stream.ratio) {
+                self.low_index_slots(tokens.full, stream.ratio)
+            } else {
+                pages.saturating_mul(self.page / stream.ratio)
+            };
+            let key = stream.keys.map_or(Bytes::ZERO, |keys| keys.kept);
+            index = index.plus(key.times(slots)?.times(stream.layers)?)?;
+        }
         let window_pages = tokens.window.unwrap_or(0) / self.page + 1;
-        let [entries, keys] = self.full_page()?;
         let [records, _] = self.window_page()?;
         let ring = self.ring(SPARSE_RATIO);
         let rows = (window_pages - 1).saturating_mul(ring).saturating_add(ring + 1);
         let sparse = Bytes::new(self.sparse_row())
             .times(rows.next_multiple_of(SPARSE_RATIO))?
-            .times(self.sparse_layers)?;
-        let dense = match self.asked_requests {
-            Some(requests) => self.dense_state(requests)?,
-            None => Bytes::ZERO,
-        };
+            .times(self.layers_of(SPARSE_RATIO))?;
         Ok(PoolParts {
-            kv: entries.times(pages)?,
-            index: keys.times(pages)?,
+            kv,
+            index,
             window: records.times(window_pages)?,
-            state: sparse.plus(dense)?,
+            state: sparse.plus(self.slot_state()?)?,
         })
     }
 }

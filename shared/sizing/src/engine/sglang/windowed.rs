@@ -176,7 +176,7 @@ fn request_cap(settings: &Settings, launch: &Launch, window: u64) -> Option<u64>
 /// Window slots that the scheduler can hold live: per request the window, what waits for eviction, a page, and what a
 /// decode step allocates; then the prefill chunks in flight and a page (`compute_swa_request_cap`).
 pub(super) fn worst_case_tokens(settings: &Settings, launch: &Launch, window: u64) -> Option<u64> {
-    let requests = (settings.max_running_requests? / launch.attention_dp).max(1);
+    let requests = super::requests::asked(launch)?;
     let drafts = settings.draft_tokens();
     let decode = match (drafts, launch.overlap) {
         (0, _) => launch.page,
