@@ -1,0 +1,95 @@
+//! What an engine reserves is never below the logical bytes at equal layers and formats, unsharded, past every window;
+//! each rule of an engine that breaks this is named here.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+#[allow(dead_code, reason = "only the configs to start from are needed here")]
+#[path = "support/generated.rs"]
+mod generated;
+
+use kvscope_sizing::engine::{Engine, EngineKind, Query, reserved_bytes};
+use kvscope_sizing::{Architecture, Mixer, Settings, StateModel, Tokens, read_config_value};
+
+/// The formats of a comparison.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Formats {
+    /// BF16 values everywhere, asked for by name.
+    Plain,
+    /// What each mixer and the config bring, with recurrent state in one format.
+    Own,
+}
+
+/// A rule by which an engine keeps less than the model's layers would take in the formats asked for.
+struct Less {
+    engine: EngineKind,
+    formats: Formats,
+    holds_for: fn(&Mixer) -> bool,
+    why: &'static str,
+}
+
+const LESS: [Less; 1] = [Less {
+    engine: EngineKind::SgLang,
+    formats: Formats::Plain,
+    holds_for: |mixer| matches!(mixer, Mixer::Compressed(_)),
+    why: "its pools of compressed attention hold FP8 records whatever is asked for (`dsv4/kv_layout.py`)",
+}];
+
+impl Less {
+    fn holds(&self, kind: EngineKind, formats: Formats, architecture: &Architecture) -> bool {
+        let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+        (self.engine, self.formats) == (kind, formats) && mixers.any(self.holds_for)
+    }
+}
+
+fn settings(formats: Formats) -> Settings {
+    let plain: &[_] = match formats {
+        Formats::Plain => &[("kv_dtype", "bf16"), ("index_dtype", "bf16")],
+        Formats::Own => &[],
+    };
+    let others = [
+        ("state_dtype", "f32"),
+        ("conv_dtype", "bf16"),
+        ("mla_storage", "latent"),
+        ("encoder_tokens", "1500"),
+        ("max_num_batched_tokens", "8192"),
+    ];
+    let mut settings = Settings::default();
+    for (name, value) in plain.iter().chain(&others) {
+        settings.set(name, value).unwrap();
+    }
+    settings
+}
+
+#[test]
+fn engines_reserve_at_least_the_logical_bytes() {
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for (id, config) in generated::bases() {
+        let architecture = read_config_value(&config).unwrap();
+        for formats in [Formats::Plain, Formats::Own] {
+            let settings = settings(formats);
+            let state = StateModel::new(&architecture, &settings).unwrap();
+            for kind in EngineKind::ALL.into_iter().filter(|kind| *kind != EngineKind::Logical) {
+                let rule = LESS.iter().find(|rule| rule.holds(kind, formats, &architecture));
+                for n in [300_000, 1_000_003] {
+                    assert!(state.kinks().iter().all(|kink| kink.get() < n));
+                    let mut query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+                    query.context = Some(Tokens::new(n));
+                    let Ok(reserved) = reserved_bytes(&query) else { continue };
+                    let logical = state.resident(Tokens::new(n), 1).unwrap();
+                    compared += 1;
+                    match (reserved < logical, rule) {
+                        (true, None) => wrong
+                            .push(format!("{id} in {} ({formats:?}): {reserved} for {logical}", kind.name())),
+                        (false, Some(rule)) => {
+                            wrong.push(format!("{id} in {}: not less, although {}", kind.name(), rule.why));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared > 1500, "{compared}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
