@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::config::{product, sum};
 use crate::format::{IndexFormat, KvFormat, StateFormat};
 use crate::growth::Growth;
 use crate::mixer::{Heads, Latent, Mixer};
@@ -79,7 +80,7 @@ fn pair(shape: &Heads, component: &StateComponent, formats: &Formats) -> Result<
     let tokens =
         if component.kind == ComponentKind::CrossKv { component.growth.entry().get() / entry } else { 1 };
     let side = |name, format: KvFormat, width: u64, row: Bytes| -> Result<PayloadPart> {
-        let values = heads.saturating_mul(width).saturating_mul(tokens);
+        let values = product(&[heads, width, tokens])?;
         Ok(PayloadPart { name, format: format.name(), values, bytes: row.times(tokens)? })
     };
     Ok(vec![side("k", k, shape.k_width.get(), rows[0])?, side("v", v, shape.v_width.get(), rows[1])?])
@@ -92,9 +93,9 @@ fn expanded(latent: &Latent, formats: &Formats) -> Result<Vec<PayloadPart>> {
     let (k, v) = (formats.k().format, formats.v().format);
     let part = |name, format: KvFormat, width: u64| -> Result<PayloadPart> {
         let bytes = format.row(heads, width)?;
-        Ok(PayloadPart { name, format: format.name(), values: heads.saturating_mul(width), bytes })
+        Ok(PayloadPart { name, format: format.name(), values: product(&[heads, width])?, bytes })
     };
-    let k_width = field(&latent.nope).saturating_add(latent.rope.get());
+    let k_width = sum(&[field(&latent.nope), latent.rope.get()])?;
     Ok(vec![part("k", k, k_width)?, part("v", v, field(&latent.v_width))?])
 }
 
@@ -105,8 +106,8 @@ fn latent_parts(latent: &Latent, component: &StateComponent) -> Result<Vec<Paylo
         let scales = rank.div_ceil(128);
         vec![
             part("latent", "fp8", rank, rank),
-            part("scales", "f32", scales, scales.saturating_mul(4)),
-            part("rope", "bf16", rope, rope.saturating_mul(2)),
+            part("scales", "f32", scales, product(&[scales, 4])?),
+            part("rope", "bf16", rope, product(&[rope, 2])?),
         ]
     } else {
         split(["latent", "rope"], [rank, rope], format)?
@@ -122,10 +123,11 @@ fn record_parts(width: u64, rope: u64, component: &StateComponent) -> Result<Vec
         return split(["values", "rope"], [plain, rope], format);
     }
     let scales = plain.div_ceil(64);
-    let padding = component.growth.entry().get().saturating_sub(plain + rope.saturating_mul(2) + scales);
+    let rope_bytes = product(&[rope, 2])?;
+    let padding = component.growth.entry().get().saturating_sub(sum(&[plain, rope_bytes, scales])?);
     let parts = [
         part("values", "fp8", plain, plain),
-        part("rope", "bf16", rope, rope.saturating_mul(2)),
+        part("rope", "bf16", rope, rope_bytes),
         part("scales", "ue8m0", scales, scales),
         part("padding", "none", 0, padding),
     ];
@@ -134,7 +136,7 @@ fn record_parts(width: u64, rope: u64, component: &StateComponent) -> Result<Vec
 
 /// Two parts where the format stores each value alone; one where blocks may cross from the first into the second.
 fn split(names: [&'static str; 2], values: [u64; 2], format: KvFormat) -> Result<Vec<PayloadPart>> {
-    let all = values[0].saturating_add(values[1]);
+    let all = sum(&values)?;
     if format.row(1, 1).is_err() || matches!(format, KvFormat::Int4PerTokenHead) {
         return Ok(vec![PayloadPart {
             name: "values",
@@ -162,18 +164,18 @@ fn index_parts(component: &StateComponent) -> Result<Vec<PayloadPart>> {
     let width = component.derivation.inputs.iter().find(|input| input.symbol == "index_width");
     let width = width.ok_or_else(|| unknown(component))?.value;
     let keys = component.growth.entry().get() / format.key(width)?.get().max(1);
-    let values = width.saturating_mul(keys);
+    let values = product(&[width, keys])?;
     let parts = match format {
         IndexFormat::Fp8 => {
-            let scales = width.div_ceil(128).saturating_mul(keys);
-            vec![part("key", "fp8", values, values), part("scales", "f32", scales, scales.saturating_mul(4))]
+            let scales = product(&[width.div_ceil(128), keys])?;
+            vec![part("key", "fp8", values, values), part("scales", "f32", scales, product(&[scales, 4])?)]
         }
         IndexFormat::Fp4 => {
-            let scales = width.div_ceil(32).saturating_mul(keys);
-            let packed = width.div_ceil(2).saturating_mul(keys);
+            let scales = product(&[width.div_ceil(32), keys])?;
+            let packed = product(&[width.div_ceil(2), keys])?;
             vec![part("key", "fp4", values, packed), part("scales", "ue8m0", scales, scales)]
         }
-        IndexFormat::Bf16 => vec![part("key", "bf16", values, values.saturating_mul(2))],
+        IndexFormat::Bf16 => vec![part("key", "bf16", values, product(&[values, 2])?)],
     };
     Ok(parts)
 }
