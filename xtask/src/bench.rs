@@ -11,8 +11,13 @@ use crate::serve;
 use crate::site;
 use crate::workspace::Workspace;
 
-/// The benchmark in `shared/sizing` that the first row reports.
-const SWEEP: &str = "sweep_40_versions_512_contexts";
+/// Benchmarks in `shared/sizing`, by name, with what each row says and its aim.
+const NATIVE: [(&str, &str, &str); 4] = [
+    ("sweep_40_versions_512_contexts", "40 versions × 512 contexts, native, one core, median", "under 1 ms"),
+    ("slowest_config", "config to architecture, the slowest of the catalogue", "under 200 µs"),
+    ("slowest_size", "one version at one context with breakdown and derivation, the slowest", "under 2 µs"),
+    ("slowest_engine_report", "a whole engine report, the slowest version and engine", "under 20 µs"),
+];
 const PROCESS_RUNS: usize = 20;
 
 /// One row of the table.
@@ -33,12 +38,8 @@ pub(crate) fn bench(workspace: &Workspace) -> Result<ExitCode> {
             (missing(), missing(), missing())
         }
     };
-    let rows = [
-        Row {
-            what: "40 versions × 512 contexts, native, one core, median",
-            aim: "under 1 ms",
-            measured: native_sweep(workspace),
-        },
+    let mut rows = native(workspace);
+    rows.extend([
         Row {
             what: "40 versions × 512 contexts, WASM in headless Chromium",
             aim: "under 4 ms",
@@ -60,28 +61,41 @@ pub(crate) fn bench(workspace: &Workspace) -> Result<ExitCode> {
             aim: "under 250000 B",
             measured: Ok(format!("{} B", site.total_bytes())),
         },
-    ];
+    ]);
     output::line(&table(&rows));
     let complete = rows.iter().all(|row| row.measured.is_ok());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The median that divan prints for the sweep.
-fn native_sweep(workspace: &Workspace) -> Result<String> {
+/// The medians that divan prints.
+fn native(workspace: &Workspace) -> Vec<Row> {
     output::progress("sizing, native (release)");
     let mut bench = workspace.cargo();
-    bench.args(["bench", "--quiet", "--package", "kvscope-sizing", "--bench", "sizing", "--", SWEEP]);
-    let text = process::capture(&mut bench)?;
-    median_in(&text, SWEEP).map(str::to_owned).ok_or_else(|| Error::Unexpected {
-        command: process::shown(&bench),
-        detail: format!("no row for {SWEEP}"),
-    })
+    bench.args(["bench", "--quiet", "--package", "kvscope-sizing", "--bench", "sizing"]);
+    let text = process::capture(&mut bench);
+    let missing = |detail: String| Error::Unexpected { command: process::shown(&bench), detail };
+    let measured = |name: &str| match &text {
+        Ok(text) => median_in(text, name).ok_or_else(|| missing(format!("no row for {name}"))),
+        Err(error) => Err(missing(error.to_string())),
+    };
+    NATIVE.map(|(name, what, aim)| Row { what, aim, measured: measured(name) }).into()
 }
 
-/// The third column of divan's row for a benchmark: fastest, slowest, median, mean.
-fn median_in<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let row = text.lines().find_map(|line| line.split_once(name))?.1;
-    row.split('│').nth(2).map(str::trim).filter(|cell| !cell.is_empty())
+/// The third column of divan's row for a benchmark (fastest, slowest, median, mean), or of the row below it, which
+/// names the case.
+fn median_in(text: &str, name: &str) -> Option<String> {
+    let median = |row: &str| {
+        let cell = row.split('│').map(str::trim).nth_back(3)?;
+        (!cell.is_empty() && !cell.contains("median")).then(|| cell.to_owned())
+    };
+    let mut rows = text.lines().skip_while(|line| !line.contains(name));
+    let own = rows.next()?;
+    if let Some(median) = median(own) {
+        return Some(median);
+    }
+    let below = rows.next().filter(|row| row.contains('╰') || row.contains('├'))?;
+    let case = below.trim_start_matches(['│', ' ', '╰', '├', '─']).split("  ").next()?;
+    Some(format!("{} ({case})", median(below)?))
 }
 
 /// From starting the release binary to its end, with its output dropped.
@@ -165,8 +179,8 @@ mod tests {
                     ├─ read_config                        │               │               │               │         │\n\
                     │  ╰─ llama-3.1-8b      12.1 µs       │ 40.2 µs       │ 12.9 µs       │ 13.4 µs       │ 100     │ 100\n\
                     ╰─ sweep                912.4 µs      │ 1.203 ms      │ 921.7 µs      │ 934.1 µs      │ 100     │ 100\n";
-        assert_eq!(median_in(text, "sweep"), Some("921.7 µs"));
-        assert_eq!(median_in(text, "read_config"), None);
+        assert_eq!(median_in(text, "sweep").as_deref(), Some("921.7 µs"));
+        assert_eq!(median_in(text, "read_config").as_deref(), Some("12.9 µs (llama-3.1-8b)"));
         assert_eq!(median_in(text, "absent"), None);
     }
 

@@ -1,8 +1,11 @@
 //! How fast figures come: reading configs, and the sweep behind a page of growth curves.
 
+use std::fmt;
+use std::time::Instant;
+
 use divan::{Bencher, black_box};
-use kvscope_sizing::engine::{Engine, Quantity, Query, answer};
-use kvscope_sizing::{Settings, StateModel, Tokens, catalogue};
+use kvscope_sizing::engine::{Engine, EngineKind, Quantity, Query, answer, report};
+use kvscope_sizing::{Architecture, Settings, StateModel, Tokens, catalogue, read_config};
 
 fn main() {
     divan::main();
@@ -29,29 +32,119 @@ fn sweep_40_versions_512_contexts(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// One config, from parsed JSON to an architecture.
-#[divan::bench(args = ["deepseek-v4-pro", "qwen3.5-397b-a17b", "llama-3.1-8b"])]
-fn read_config(bencher: Bencher<'_, '_>, id: &str) {
-    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
-    bencher.bench_local(|| black_box(entry.architecture().expect("the catalogue reads")));
+/// The config whose reading takes longest, from its text to an architecture.
+#[divan::bench(args = [slowest(ids(), |id| config_of(id), |text| drop(black_box(read_config(text))))])]
+fn slowest_config(bencher: Bencher<'_, '_>, id: &str) {
+    let text = config_of(id);
+    bencher.bench_local(|| black_box(read_config(black_box(&text)).expect("the catalogue reads")));
+}
+
+/// The version whose figures at one context take longest, from a state that holds every derivation.
+#[divan::bench(args = [slowest(ids(), |id| state_of(id), |state| sized(state, "model"))])]
+fn slowest_size(bencher: Bencher<'_, '_>, id: &str) {
+    let state = state_of(id);
+    bencher.bench_local(|| sized(black_box(&state), id));
+}
+
+/// The version whose state takes longest to derive: components, growth, formulas with their inputs.
+#[divan::bench(args = [slowest(ids(), |id| architecture_of(id), |architecture| drop(derived(architecture)))])]
+fn slowest_state(bencher: Bencher<'_, '_>, id: &str) {
+    let architecture = architecture_of(id);
+    bencher.bench_local(|| derived(black_box(&architecture)));
+}
+
+/// The version and engine whose whole report takes longest: every figure, padding, log lines.
+#[divan::bench(args = [slowest(
+    versions_in_engines(),
+    |case| (architecture_of(case.0), case.1.clone()),
+    |(architecture, engine)| reported(architecture, engine),
+)])]
+fn slowest_engine_report(bencher: Bencher<'_, '_>, Named(id, engine): &Named) {
+    let architecture = architecture_of(id);
+    bencher.bench_local(|| reported(black_box(&architecture), engine));
 }
 
 /// One figure of vLLM's plan, planned anew: what a hover over a chart in an engine's accounting costs.
 #[divan::bench(args = ["deepseek-v4-pro", "qwen3.6-27b", "gemma-4-31b", "llama-3.1-405b"])]
 fn engine_profile(bencher: Bencher<'_, '_>, id: &str) {
-    let architecture = kvscope_sizing::find_entry(id)
-        .and_then(kvscope_sizing::CatalogueEntry::architecture)
-        .expect("the catalogue reads");
-    let settings = Settings {
-        available_kv_bytes: Some(1 << 35),
-        max_model_len: Some(131_072),
-        max_num_batched_tokens: Some(8192),
-        prefix_caching: Some(true),
-        ..Settings::default()
-    };
+    let architecture = architecture_of(id);
+    let settings = usual();
     let engine: Engine = "vllm@0.33".parse().expect("a known engine");
     bencher.bench_local(|| {
         let query = Query::new(&architecture, engine.clone(), &settings).expect("checked settings");
         black_box(answer(&query, Quantity::LoggedKvTokens).expect("the pool is given"))
     });
+}
+
+fn derived(architecture: &Architecture) -> StateModel {
+    StateModel::new(architecture, &Settings::default()).expect("the catalogue sizes")
+}
+
+fn sized(state: &StateModel, id: &str) {
+    let n = Tokens::new(131_072);
+    black_box(state.size(id, Some(n), 1, &Settings::default()).expect("no overflow below 2^21 tokens"));
+}
+
+fn reported(architecture: &Architecture, engine: &Engine) {
+    let settings = usual();
+    let query = Query::new(architecture, engine.clone(), &settings).expect("checked settings");
+    // A model that an engine refuses costs no more than one that it takes.
+    let _ = black_box(report(&query));
+}
+
+/// What a usual start sets, so that every figure is answered.
+fn usual() -> Settings {
+    Settings {
+        context: Some(100_000),
+        available_kv_bytes: Some(1 << 35),
+        max_model_len: Some(131_072),
+        max_num_batched_tokens: Some(8192),
+        prefix_caching: Some(true),
+        ..Settings::default()
+    }
+}
+
+/// The case that takes longest, by the shortest of a few runs of each.
+fn slowest<T, P>(cases: impl IntoIterator<Item = T>, prepared: impl Fn(&T) -> P, work: impl Fn(&P)) -> T {
+    let shortest = |case: &T| {
+        let case = prepared(case);
+        let runs = (0..7).map(|_| {
+            let start = Instant::now();
+            work(&case);
+            start.elapsed()
+        });
+        runs.min().expect("a few runs")
+    };
+    cases.into_iter().max_by_key(|case| shortest(case)).expect("the catalogue is not empty")
+}
+
+fn ids() -> impl Iterator<Item = &'static str> {
+    catalogue().iter().map(|entry| entry.id.as_str())
+}
+
+fn versions_in_engines() -> impl Iterator<Item = Named> {
+    ids().flat_map(|id| EngineKind::ALL.map(|kind| Named(id, Engine::newest(kind))))
+}
+
+fn config_of(id: &str) -> String {
+    kvscope_sizing::find_entry(id).expect("a catalogue id").config.to_string()
+}
+
+fn architecture_of(id: &str) -> Architecture {
+    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
+    entry.architecture().expect("the catalogue reads")
+}
+
+fn state_of(id: &str) -> StateModel {
+    derived(&architecture_of(id))
+}
+
+/// A version in an engine, as a row of the table.
+#[derive(Clone, Debug)]
+struct Named(&'static str, Engine);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.0, self.1)
+    }
 }

@@ -267,10 +267,14 @@ impl StateModel {
             context,
             batch,
             settings: settings.clone(),
-            resident_bytes: context.map(|n| self.resident(n, batch)).transpose()?,
-            slope_bytes_per_token: self.slope(context)?,
-            fixed_bytes: self.fixed(context)?,
-            read_bytes_per_step: context.map(|n| self.read_per_step(n, batch)).transpose()?,
+            resident_bytes: context.map(|_| sum(&components, |part| part.bytes)).transpose()?,
+            slope_bytes_per_token: components
+                .iter()
+                .try_fold(BytesPerToken::ZERO, |total, part| total.plus(part.slope_bytes_per_token))?,
+            fixed_bytes: Bytes::total(components.iter().map(|part| part.fixed_bytes))?,
+            read_bytes_per_step: context
+                .map(|_| sum(&components, |part| part.read_bytes_per_step))
+                .transpose()?,
             persisted_bytes: context.map(|_| sum(&components, |part| part.persisted_bytes)).transpose()?,
             transfer_bytes: context.map(|_| sum(&components, |part| part.transfer_bytes)).transpose()?,
             components,

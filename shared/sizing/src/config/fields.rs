@@ -281,9 +281,9 @@ fn collect_unread(
                 collect_unread(&format!("{path}."), object, &[], is_read, unread);
             }
             Value::Object(object) if WEIGHT_FORMATS.contains(&name.as_str()) => {
-                let stated = CACHE_FORMATS.iter().filter(|key| {
-                    object.get(**key).is_some_and(|value| !value.is_null() && !is_read(value))
-                });
+                let stated = CACHE_FORMATS
+                    .iter()
+                    .filter(|key| object.get(**key).is_some_and(|value| !value.is_null() && !is_read(value)));
                 unread.extend(
                     stated.map(|key| Unread { path: format!("{path}.{key}"), name: (*key).to_owned() }),
                 );

@@ -39,11 +39,10 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
     let borrowed = borrowed_layers(fields, &kinds.layers)?;
     let blocks = attention_blocks(fields)?;
     let shapes = Shapes::new(fields, kinds.layers.len())?;
-    let mut seen: HashMap<(LayerKind, usize), Vec<Mixer>> = HashMap::new();
+    let mut seen: HashMap<(LayerKind, [Option<u64>; 4]), Vec<Mixer>> = HashMap::new();
     let mut drafts = Vec::with_capacity(kinds.layers.len());
     for (index, kind) in kinds.layers.iter().enumerate() {
-        let variant = if shapes.vary_by_layer() { index } else { 0 };
-        let mixers = match seen.entry((*kind, variant)) {
+        let mixers = match seen.entry((*kind, shapes.variant(index))) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(shapes.mixers(*kind, index, warnings)?),
         };

@@ -59,12 +59,16 @@ impl<'f, 'a> Shapes<'f, 'a> {
         })
     }
 
-    /// Whether two layers of one kind can have different shapes.
-    pub(super) fn vary_by_layer(&self) -> bool {
-        self.kv_heads.is_some()
-            || self.query_heads.is_some()
-            || self.indexers.is_some()
-            || self.stores.is_some()
+    /// What a layer has of its own in the lists of one value a layer. Layers of one kind that agree in it have one shape.
+    pub(super) fn variant(&self, index: usize) -> [Option<u64>; 4] {
+        let listed = |list: &Option<(String, Vec<u64>)>| list.as_ref().map(|(_, values)| values[index]);
+        let owns_store = |(_, owners): &(String, Vec<u64>)| u64::from(owners.contains(&(index as u64)));
+        [
+            listed(&self.kv_heads),
+            listed(&self.query_heads),
+            self.indexers.as_ref().map(|owners| u64::from(owners[index])),
+            self.stores.as_ref().map(owns_store),
+        ]
     }
 
     pub(super) fn mixers(

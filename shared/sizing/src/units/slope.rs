@@ -62,6 +62,14 @@ impl BytesPerToken {
     }
 
     fn reduced(numerator: u128, denominator: u128) -> Option<Self> {
+        if denominator == 1 {
+            return Some(Self { numerator: u64::try_from(numerator).ok()?, denominator: 1 });
+        }
+        // Division of 128 bits is many times slower, and almost every figure fits 64.
+        if let (Ok(numerator), Ok(denominator)) = (u64::try_from(numerator), u64::try_from(denominator)) {
+            let divisor = gcd_64(numerator, denominator).max(1);
+            return Some(Self { numerator: numerator / divisor, denominator: denominator / divisor });
+        }
         let divisor = gcd(numerator, denominator).max(1);
         Some(Self {
             numerator: u64::try_from(numerator / divisor).ok()?,
@@ -71,6 +79,13 @@ impl BytesPerToken {
 }
 
 fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn gcd_64(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

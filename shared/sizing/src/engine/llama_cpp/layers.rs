@@ -1,5 +1,7 @@
 //! The caches of a model: which cells its layers need, and how wide a cell is.
 
+use std::borrow::Cow;
+
 use super::Role;
 use super::cells::Cells;
 use crate::architecture::Architecture;
@@ -153,12 +155,23 @@ impl Build<'_> {
     fn class(&self, class: &RankClass) -> Result<Vec<Cache>> {
         let mut caches = Vec::new();
         for mixer in &class.mixers {
-            self.mixer(mixer, class.layers, &mut caches)?;
+            // The components of a class are those of its only mixer, most often.
+            let kept = match class.mixers.as_slice() {
+                [_] => Cow::Borrowed(&class.components),
+                _ => Cow::Owned(mixer.components(self.formats)?),
+            };
+            self.mixer(mixer, &kept, class.layers, &mut caches)?;
         }
         Ok(caches)
     }
 
-    fn mixer(&self, mixer: &Mixer, layers: u64, caches: &mut Vec<Cache>) -> Result<()> {
+    fn mixer(
+        &self,
+        mixer: &Mixer,
+        kept: &[StateComponent],
+        layers: u64,
+        caches: &mut Vec<Cache>,
+    ) -> Result<()> {
         let (cells, in_stream) = (self.cells, self.cells.sequences_in_stream());
         match mixer {
             Mixer::Full(heads) => caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?),
@@ -170,24 +183,24 @@ impl Build<'_> {
                 caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?);
                 caches.push(self.index(index, layers)?);
             }
-            Mixer::Mla(_) => self.k_only(mixer, layers, caches)?,
+            Mixer::Mla(_) => self.k_only(kept, layers, caches)?,
             Mixer::Dsa { index, .. } => {
-                self.k_only(mixer, layers, caches)?;
+                self.k_only(kept, layers, caches)?;
                 if let Some(index) = index {
                     caches.push(self.index(index, layers)?);
                 }
             }
             Mixer::Compressed(attention) => {
-                self.k_only(mixer, layers, caches)?;
+                self.k_only(kept, layers, caches)?;
                 if let Some(index) = attention.compression.as_ref().and_then(|branch| branch.index.as_ref()) {
                     caches.push(self.index(index, layers)?);
                 }
             }
-            Mixer::Recurrent(_) => caches.extend(self.state(mixer, layers)?),
+            Mixer::Recurrent(_) => caches.extend(self.state(kept, layers)?),
             Mixer::Cross { .. } => {
-                for kept in mixer.components(self.formats)? {
-                    let whole = kept.bytes(crate::Tokens::new(0))?;
-                    caches.push(self.cache(Role::Cross, layers, [whole, Bytes::ZERO], 1, &kept));
+                for output in kept {
+                    let whole = output.bytes(crate::Tokens::new(0))?;
+                    caches.push(self.cache(Role::Cross, layers, [whole, Bytes::ZERO], 1, output));
                 }
             }
             Mixer::None => {}
@@ -216,28 +229,28 @@ impl Build<'_> {
 
     /// Caches of one entry that is both K and V: latents, compressed entries and their window. DeepSeek-V4 keeps a
     /// stream for each sequence even where the others share one.
-    fn k_only(&self, mixer: &Mixer, layers: u64, caches: &mut Vec<Cache>) -> Result<()> {
-        for kept in mixer.components(self.formats)? {
+    fn k_only(&self, components: &[StateComponent], layers: u64, caches: &mut Vec<Cache>) -> Result<()> {
+        for kept in components {
             let entry = [kept.growth.entry(), Bytes::ZERO];
             let per_sequence = self.cells.sequences;
             let cache = match (kept.kind, kept.growth) {
                 (ComponentKind::IndexKey, _) => continue,
                 (ComponentKind::CompressorState, _) => {
-                    let mut cache = self.cache(Role::State, layers, [Bytes::ZERO, entry[0]], 1, &kept);
+                    let mut cache = self.cache(Role::State, layers, [Bytes::ZERO, entry[0]], 1, kept);
                     cache.copies = per_sequence.saturating_mul(self.cells.snapshots + 1);
                     cache
                 }
                 (_, Growth::Window { window, .. }) => {
                     let cells = self.cells.window(window.get(), 1)?;
-                    Cache { copies: per_sequence, ..self.cache(Role::Window, layers, entry, cells, &kept) }
+                    Cache { copies: per_sequence, ..self.cache(Role::Window, layers, entry, cells, kept) }
                 }
                 (ComponentKind::CompressedKv, growth) => {
                     let ratio = ratio_of(growth);
                     let cells = self.cells.compressed(ratio)?;
-                    let cache = self.cache(Role::Compressed, layers, entry, cells, &kept);
+                    let cache = self.cache(Role::Compressed, layers, entry, cells, kept);
                     Cache { copies: per_sequence, ratio, ..cache }
                 }
-                _ => self.cache(Role::Full, layers, entry, self.cells.per_stream, &kept),
+                _ => self.cache(Role::Full, layers, entry, self.cells.per_stream, kept),
             };
             caches.push(cache);
         }
@@ -269,10 +282,10 @@ impl Build<'_> {
     }
 
     /// Convolution and recurrent state of every sequence and of each of its snapshots (`llama_memory_recurrent`).
-    fn state(&self, mixer: &Mixer, layers: u64) -> Result<Option<Cache>> {
+    fn state(&self, components: &[StateComponent], layers: u64) -> Result<Option<Cache>> {
         let (mut conv, mut recurrent) = (Bytes::ZERO, Bytes::ZERO);
         let mut first = None;
-        for kept in mixer.components(self.formats)? {
+        for kept in components {
             match kept.kind {
                 ComponentKind::ConvState => conv = conv.plus(kept.growth.entry())?,
                 _ => recurrent = recurrent.plus(kept.growth.entry())?,
@@ -281,7 +294,7 @@ impl Build<'_> {
         }
         let Some(kept) = first else { return Ok(None) };
         let cell = conv.plus(recurrent)?;
-        let cache = self.cache(Role::State, layers, [conv, recurrent], 1, &kept);
+        let cache = self.cache(Role::State, layers, [conv, recurrent], 1, kept);
         let copies = self.cells.sequences.saturating_mul(self.cells.snapshots + 1);
         Ok(Some(Cache { cell, copies, ..cache }))
     }
