@@ -108,18 +108,17 @@ fn given_twice(found: json::Twice) -> Warning {
     Warning::new(found.path, format!("stands twice, as {dropped} and {taken}; the last is taken"))
 }
 
-/// Whether the gate of KDA has a lower bound. GLM-5.3's class has one unless the config says null (transformers 5.19).
+/// Whether KDA's gate has a lower bound where its layers export states inside a prefill: Kimi-K3's full-rank gate with a
+/// bound, and GLM-5.3's class, which has one unless the config says null (vLLM 0.33, `models/kimi_k3`; transformers 5.19).
 fn bounded_gate(fields: &Fields<'_>) -> Result<bool> {
+    if let Some(linear) = fields.object("linear_attn_config")? {
+        let full_rank = linear.flag("use_full_rank_gate")?.is_some_and(|(_, on)| on);
+        if full_rank && linear.has("gate_lower_bound") {
+            return Ok(true);
+        }
+    }
     let by_default = fields.model_type().is_some_and(|class| class.starts_with("glm5_next"));
-    if fields.has("linear_lower_bound") || fields.has("kda_lower_bound") {
-        return Ok(true);
-    }
-    if let Some(linear) = fields.object("linear_attn_config")?
-        && linear.has("gate_lower_bound")
-    {
-        return Ok(true);
-    }
-    Ok(by_default && !fields.is_null("linear_lower_bound"))
+    Ok(by_default && (fields.has("linear_lower_bound") || !fields.is_null("linear_lower_bound")))
 }
 
 /// The outermost list, which is the one that engines read.

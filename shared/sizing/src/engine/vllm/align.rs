@@ -100,15 +100,31 @@ impl Setup<'_> {
         alignment
     }
 
-    /// Whether gated DeltaNet prefills with kernels that export states: `FlashInfer`'s, chosen on SM90 and `SM10x`.
+    /// Whether gated DeltaNet prefills with kernels that export states: `FlashInfer`'s, for Qwen's layers on SM90, and on
+    /// newer GPUs with 128-wide keys (vLLM 0.33, `layers/mamba/gdn/qwen_gdn_linear_attn.py`).
     pub(super) fn gdn_exports_states(&self) -> bool {
         let flashinfer =
             match (self.settings.gdn_prefill_backend, self.settings.mamba_prefill_checkpoint_blocks) {
                 (Some(backend), _) => backend == GdnPrefillBackend::FlashInfer,
                 (None, Some(pages)) => pages > 0,
-                (None, None) => matches!(self.gpu.family, Family::Sm90 | Family::Sm100),
+                (None, None) => match self.gpu.family {
+                    Family::Ampere => false,
+                    Family::Sm90 => true,
+                    Family::Sm100 | Family::Sm120 => self.gdn_keys_are_128_wide(),
+                },
             };
-        flashinfer && self.rules.gdn_checkpoints
+        let qwen = self.architecture.model_type().is_none_or(|class| class.starts_with("qwen"));
+        flashinfer && qwen && self.rules.gdn_checkpoints
+    }
+
+    fn gdn_keys_are_128_wide(&self) -> bool {
+        self.mixers().all(|mixer| match mixer {
+            Mixer::Recurrent(recurrent) => match &recurrent.recurrence {
+                Recurrence::GatedDeltaNet { k_dim, .. } => k_dim.get() == 128,
+                _ => true,
+            },
+            _ => true,
+        })
     }
 
     fn only_gdn_states(&self) -> bool {
