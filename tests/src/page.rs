@@ -108,6 +108,30 @@ impl Page {
         input.send_keys(&path.to_string_lossy()).await.expect("the file input takes a path");
     }
 
+    /// Gives a file to an input.
+    pub async fn choose_file(&self, selector: &str, path: &std::path::Path) {
+        let input = self.wait_for(selector).await;
+        input.send_keys(&path.to_string_lossy()).await.expect("the file input takes a path");
+    }
+
+    /// Gives several files at once.
+    pub async fn choose_configs(&self, paths: &[&std::path::Path]) {
+        let input = self.wait_for(selectors::CONFIG_FILE).await;
+        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        input.send_keys(&paths.join("\n")).await.expect("the file input takes paths");
+    }
+
+    /// Chooses an option of a list by its value.
+    pub async fn choose(&self, selector: &str, value: &str) {
+        let list = self.wait_for(selector).await;
+        list.select_by_value(value).await.expect("the list has the value");
+    }
+
+    /// Waits until an element is on the page.
+    pub async fn wait_until_there(&self, selector: &str) {
+        self.wait_for(selector).await;
+    }
+
     /// The picture on the main chart's canvas, as the browser encodes it.
     pub async fn chart(&self) -> String {
         let script = "return document.querySelector(arguments[0]).toDataURL()";
