@@ -12,6 +12,14 @@ pub const MODEL: &str = "[data-model]";
 pub const MODEL_ID: &str = "data-model";
 /// Inside [`MODEL`]: bytes that one request holds at the context. Its [`EXACT`] is that integer.
 pub const RESIDENT_BYTES: &str = "[data-figure=\"resident_bytes\"]";
+/// Inside [`MODEL`]: what the chosen engine reserves. Its [`EXACT`] is that integer.
+pub const RESERVED_BYTES: &str = "[data-figure=\"reserved_bytes\"]";
+/// Chooses whose reserved bytes stand beside the logical ones, by the engine's name.
+pub const ENGINE: &str = "select[aria-label=\"Engine\"]";
+/// The sentence that says why the chosen engine refuses a version.
+pub const ENGINE_REFUSAL: &str = "[data-notice=\"engine-refusal\"]";
+/// Takes the text of a config.
+pub const PASTED_CONFIG: &str = "textarea[aria-label=\"Text of a config.json\"]";
 /// The attribute that holds a figure as an exact integer, whatever its text is rounded to.
 pub const EXACT: &str = "data-value";
 /// The main chart.
