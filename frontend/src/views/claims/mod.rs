@@ -36,16 +36,16 @@ pub(crate) fn claims_room(page: Page) -> AnyView {
     };
     view! {
         <div class="claims room">
-            {filters(page)}
-            <main id="content">
+            <div class="finding">
                 <h1>{finding(checked())}</h1>
                 <p class="quiet">
                     "Each figure is computed from a model's config by what draws the growth curves; a row opens how. "
                     <code>"kvscope claims"</code> " prints the same."
                 </p>
                 {broken()}
-                {part(shown)}
-            </main>
+            </div>
+            {filters(page)}
+            <main id="content">{part(shown)}</main>
         </div>
     }
     .into_any()

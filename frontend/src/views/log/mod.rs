@@ -22,7 +22,7 @@ pub(crate) fn log_room(page: Page) -> AnyView {
     view! {
         <div class="log room">
             {source(page)}
-            <main id="content" aria-live="polite">{part(move || reading::reading(page))}</main>
+            <main id="content">{part(move || reading::reading(page))}</main>
         </div>
     }
     .into_any()
