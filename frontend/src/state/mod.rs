@@ -205,9 +205,14 @@ impl Page {
 
     /// Changes the view and, with it, the address.
     pub(crate) fn change(&self, step: Step, change: impl FnOnce(&mut ViewState)) {
-        let before = self.view.get_untracked();
-        let mut after = before.clone();
+        let mut after = self.view.get_untracked();
         change(&mut after);
+        self.enter(step, after);
+    }
+
+    /// Apart from [`Self::change`], which the compiler writes once for each change.
+    fn enter(&self, step: Step, after: ViewState) {
+        let before = self.view.get_untracked();
         if after == before {
             return;
         }
