@@ -2,9 +2,11 @@
 
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_sizing::engine::{
-    Engine, EngineReport, Query, Reservation, report, reservation, reserved_bytes, reserved_curve,
+    Engine, Query, Reservation, reservation, reserved_bytes, reserved_curve, warnings,
 };
-use kvscope_sizing::{Architecture, Bytes, CatalogueEntry, Settings, StateModel, Tokens, find_entry};
+use kvscope_sizing::{
+    Architecture, Bytes, CatalogueEntry, Settings, StateModel, Tokens, Warning, find_entry,
+};
 
 use super::Shared;
 
@@ -95,9 +97,9 @@ impl ChosenSet {
         self.ask(chosen, at, reservation)
     }
 
-    /// Everything that the engine says about a version.
-    pub(crate) fn report(&self, chosen: &Chosen, at: (Tokens, u64)) -> Option<Result<EngineReport, String>> {
-        self.ask(chosen, at, report)
+    /// What the engine's rules assume for a version.
+    pub(crate) fn assumptions(&self, chosen: &Chosen, at: (Tokens, u64)) -> Vec<Warning> {
+        self.ask(chosen, at, warnings).and_then(Result::ok).unwrap_or_default()
     }
 
     /// The first that could not be sized, with the reason.

@@ -78,10 +78,9 @@ fn doubts(
     reserved: Option<&Result<Bytes, String>>,
 ) -> AnyView {
     let mut told: Vec<Warning> = size.map(|size| size.warnings.clone()).unwrap_or_default();
-    let report = page.chosen().report(chosen, (page.context(), page.batch()));
-    // That the version is unknown stands beside its box.
-    let of_engine = report.and_then(Result::ok).map(|report| report.warnings).unwrap_or_default();
+    let of_engine = page.chosen().assumptions(chosen, (page.context(), page.batch()));
     let own = told.len();
+    // That the version is unknown stands beside its box.
     for warning in of_engine.into_iter().filter(|warning| warning.field != "engine") {
         if !told.contains(&warning) {
             told.push(warning);

@@ -2,6 +2,7 @@
 
 use kvscope_charts::Growth;
 use kvscope_charts::figures::{Cursor, Provenance, Series, sample_contexts};
+use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{StateModel, Tokens};
 
 use crate::state::{Chosen, Page};
@@ -19,7 +20,10 @@ pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves
     let kinks = chosen.sized().flat_map(|(_, state)| state.kinks());
     let ends = chosen.sized().filter_map(|(chosen, _)| allowed(chosen));
     let kinks: Vec<Tokens> = kinks.chain(ends).collect();
-    let contexts = readable_contexts(domain, width, &kinks);
+    // llama.cpp's plan goes by the length of its one context, so that each sample takes a plan of its own.
+    let is_planned_anew = |(engine, _): &(Engine, _)| engine.kind() == EngineKind::LlamaCpp;
+    let share = if chosen.engine.as_ref().is_some_and(is_planned_anew) { 0.25 } else { 1.0 };
+    let contexts = readable_contexts(domain, width * share, &kinks);
     let chosen_set = &chosen;
     let line = |(chosen, state): (&Chosen, &StateModel)| Series {
         id: chosen.id.clone(),

@@ -181,9 +181,6 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
             Err(error) => return Err(error),
         }
     }
-    let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
-    warnings.extend(plan.warnings());
-    warnings.extend(unused::warnings(query));
     Ok(EngineReport {
         engine: query.engine.clone(),
         max_model_len: query.max_model_len().ok().map(Tokens::new),
@@ -191,6 +188,22 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
         unanswered,
         padding: plan.padding()?,
         log_lines: plan.log_lines()?,
-        warnings,
+        warnings: all_warnings(query, plan.as_ref()),
     })
+}
+
+/// The warnings of [`report`] without its figures.
+///
+/// # Errors
+///
+/// Settings that do not fit the model, or an overflow.
+pub fn warnings(query: &Query<'_>) -> Result<Vec<Warning>> {
+    Ok(all_warnings(query, profile(query)?.as_ref()))
+}
+
+fn all_warnings(query: &Query<'_>, plan: &dyn Profile) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
+    warnings.extend(plan.warnings());
+    warnings.extend(unused::warnings(query));
+    warnings
 }
