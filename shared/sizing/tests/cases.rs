@@ -42,3 +42,9 @@ fn answers_of_llama_cpps_planner() {
 fn answers_of_sglangs_own_configurators() {
     passes("oracle-sglang", include_str!("data/cases/oracle-sglang.jsonl"), 158);
 }
+
+/// Rows of our own, made by running vLLM (see the README beside them): those that once failed first.
+#[test]
+fn answers_of_vllms_own_classes() {
+    passes("oracle-vllm", include_str!("data/cases/oracle-vllm.jsonl"), 353);
+}

@@ -289,3 +289,60 @@ fn without_a_longest_request_nothing_is_computed_for_zero_tokens() {
     assert_eq!(states, whole(&given, Quantity::StateBlocksPerRequest));
     assert!(states > 0 && !given.padding.is_empty());
 }
+
+/// A quantised checkpoint that asks for FP8 K/V gets it where nothing is set (vLLM 0.33, `resolve_kv_cache_dtype_string` and
+/// `Attention.__init__`): 16 tokens × 2 heads × (64 + 64) bytes a layer, half of bf16. Latents follow modelopt's exporter alone.
+#[test]
+fn a_checkpoint_may_ask_for_its_kv_format() {
+    let page = |shape: &str, quantization: &str, given: &[(&str, &str)]| {
+        let config = format!(
+            r#"{{"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 4, "dtype": "bfloat16", {shape},
+            "quantization_config": {quantization}}}"#
+        );
+        let mut all = vec![("max_model_len", "16"), ("prefix_caching", "false")];
+        all.extend_from_slice(given);
+        whole(&of(&read_config(&config).unwrap(), "vllm@0.33", &all), Quantity::NeededBytesOneRequest)
+    };
+    let heads = r#""num_key_value_heads": 2, "head_dim": 64"#;
+    let modelopt = r#"{"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}"#;
+    let nested = r#"{"quant_method": "modelopt", "quantization": {"kv_cache_quant_algo": "FP8"}}"#;
+    let scheme = r#"{"quant_method": "compressed-tensors",
+        "kv_cache_scheme": {"type": "float", "num_bits": 8, "strategy": "tensor"}}"#;
+    for asks in [modelopt, nested, scheme] {
+        assert_eq!(page(heads, asks, &[]), 16 * 2 * 128, "{asks}");
+        assert_eq!(page(heads, asks, &[("kv_dtype", "bf16")]), 16 * 2 * 128 * 2, "{asks}");
+    }
+    assert_eq!(page(heads, r#"{"quant_method": "fp8", "kv_cache_quant_algo": null}"#, &[]), 16 * 2 * 128 * 2);
+    // 512 + 64 values: SM90's kernels take FP8 latents in blocks of 64 tokens.
+    let latent = r#""kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128"#;
+    assert_eq!(page(latent, modelopt, &[]), 64 * 576);
+    assert_eq!(page(latent, scheme, &[]), 16 * 576 * 2);
+}
+
+/// vLLM 0.33, `models/registry.py`: Bamba was last in 0.23.
+#[test]
+fn a_class_that_is_gone_is_told_from_the_next_version_on() {
+    let config = r#"{"architectures": ["BambaForCausalLM"], "model_type": "bamba", "num_hidden_layers": 2,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64, "hidden_size": 512, "dtype": "bfloat16",
+        "attn_layer_indices": [1], "mamba_n_heads": 16, "mamba_d_head": 64, "mamba_d_state": 64, "mamba_n_groups": 1,
+        "mamba_d_conv": 4}"#;
+    let architecture = read_config(config).unwrap();
+    let told = |engine: &str| {
+        let warnings = of(&architecture, engine, &[("max_model_len", "4096")]).warnings;
+        warnings.iter().any(|warning| warning.message.contains("last: 0.23"))
+    };
+    assert!(told("vllm@0.33") && told("vllm@0.24") && !told("vllm@0.23.0"));
+}
+
+/// An encoder keeps nothing of a text that it sees at once; a pool then has the one block that is never handed out.
+#[test]
+fn an_encoder_keeps_nothing() {
+    let config = r#"{"model_type": "bert", "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
+        "dtype": "float32"}"#;
+    let given = [("max_model_len", "512"), ("available_kv_bytes", "1000000000")];
+    let planned = of(&read_config(config).unwrap(), "vllm@0.33", &given);
+    assert_eq!(whole(&planned, Quantity::NumBlocks), 1);
+    assert_eq!(whole(&planned, Quantity::NeededBytesOneRequest), 0);
+    let decoder = read_config(&config.replacen('{', r#"{"is_decoder": true, "#, 1)).unwrap();
+    assert!(whole(&of(&decoder, "vllm@0.33", &given), Quantity::NeededBytesOneRequest) > 0);
+}

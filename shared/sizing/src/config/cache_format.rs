@@ -31,21 +31,20 @@ pub(super) fn checkpoint_kv(
     fields: &Fields<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<CheckpointKv>> {
-    let Some((path, value)) = fields.find(QUANTIZATION) else { return Ok(None) };
+    let Some((path, value)) = fields.peek(QUANTIZATION) else { return Ok(None) };
     let Some(config) = value.as_object() else { return Err(Error::field(path, "expected an object")) };
-    let method = config.get("quant_method").and_then(Value::as_str).unwrap_or_default();
-    let exporter = match method {
+    let exporter = match config.get("quant_method").and_then(Value::as_str).unwrap_or_default() {
         "compressed-tensors" => Exporter::CompressedTensors,
         other if other.starts_with("modelopt") => Exporter::Modelopt,
         _ => return Ok(None),
     };
-    let Some(outer) = fields.object(QUANTIZATION)? else { return Ok(None) };
     let nested = config.get(NESTED).and_then(Value::as_object);
-    let inner = if nested.is_some() { outer.object(NESTED)? } else { None };
-    for (level, map) in [(inner, nested), (Some(outer), Some(config))] {
-        let (Some(level), Some(map)) = (level, map) else { continue };
-        let Some((key, format)) = stated(map, exporter) else { continue };
-        let Some((path, _)) = level.find(key) else { continue };
+    for (prefix, map) in [(format!("{path}.{NESTED}"), nested), (path, Some(config))] {
+        let Some((key, format)) = map.and_then(|map| stated(map, exporter)) else { continue };
+        if let Some(value) = map.and_then(|map| map.get(key)) {
+            fields.count_as_read(value);
+        }
+        let path = format!("{prefix}.{key}");
         warnings.push(Warning::new(
             &path,
             format!(

@@ -77,11 +77,21 @@ impl<'a> Fields<'a> {
 
     /// The value and path of a field that is present and not null.
     pub(super) fn find(&self, key: &str) -> Option<(String, &'a Value)> {
+        let (path, value) = self.peek(key)?;
+        self.count_as_read(value);
+        Some((path, value))
+    }
+
+    /// The same, without counting it as read by a rule.
+    pub(super) fn peek(&self, key: &str) -> Option<(String, &'a Value)> {
         self.levels.iter().find_map(|(prefix, map)| {
             let value = map.get(key).filter(|value| !value.is_null())?;
-            self.read.borrow_mut().push(value);
             Some((format!("{prefix}{key}"), value))
         })
+    }
+
+    pub(super) fn count_as_read(&self, value: &'a Value) {
+        self.read.borrow_mut().push(value);
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
