@@ -90,6 +90,20 @@ pub(crate) struct Resident {
     pub(crate) huge_page_bytes: Option<Bytes>,
 }
 
+impl Resident {
+    /// What has come since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        let grown = |after: Bytes, before: Bytes| Bytes::new(after.get().saturating_sub(before.get()));
+        Self {
+            bytes: grown(self.bytes, before.bytes),
+            huge_page_bytes: self
+                .huge_page_bytes
+                .zip(before.huge_page_bytes)
+                .map(|(after, before)| grown(after, before)),
+        }
+    }
+}
+
 /// The comparison with the f64 reference.
 #[derive(Clone, Debug)]
 pub(crate) struct Check {

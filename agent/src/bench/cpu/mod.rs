@@ -24,6 +24,7 @@ mod paged;
 mod parts;
 mod pool;
 mod records;
+mod recurrent;
 mod reference;
 mod rows;
 mod shared_rows;
@@ -154,6 +155,7 @@ fn kernel_for(shape: &FormShape) -> Result<Box<dyn Kernel>, BenchError> {
     match shape {
         FormShape::Gqa(gqa) => Ok(Box::new(paged::Paged::gqa(gqa)?)),
         FormShape::Mla(mla) => Ok(Box::new(paged::Paged::mla(mla)?)),
-        FormShape::Recurrent(_) | FormShape::Indexed(_) | FormShape::Dsa(_) | FormShape::Compressed(_) => none(),
+        FormShape::Recurrent(shape) => Ok(Box::new(recurrent::RecurrentKernel::new(shape)?)),
+        FormShape::Indexed(_) | FormShape::Dsa(_) | FormShape::Compressed(_) => none(),
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use core_affinity::CoreId;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::bench::BenchError;
@@ -18,7 +19,17 @@ impl Pool {
     pub(crate) fn for_all_cores() -> Result<Self, BenchError> {
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = if cores.is_empty() { allowed } else { allowed.min(cores.len()) };
+        Self::new(if cores.is_empty() { allowed } else { allowed.min(cores.len()) }, cores)
+    }
+
+    /// So many workers, whatever the cores.
+    #[cfg(test)]
+    pub(crate) fn with_workers(workers: usize) -> Result<Self, BenchError> {
+        Self::new(workers, core_affinity::get_core_ids().unwrap_or_default())
+    }
+
+    /// `workers` workers, the first of them on `cores`.
+    fn new(workers: usize, cores: Vec<CoreId>) -> Result<Self, BenchError> {
         let pinned = Arc::new(AtomicUsize::new(0));
         let pinned_by_workers = Arc::clone(&pinned);
         let threads = ThreadPoolBuilder::new()

@@ -20,7 +20,7 @@ pub(super) struct RecurrentCase {
     pool: Arc<Pool>,
     extent: Extent,
     pub(super) state: State,
-    step: Step,
+    pub(super) step: Step,
     resident: Option<Resident>,
 }
 
@@ -72,7 +72,9 @@ impl PreparedCase for RecurrentCase {
     }
 
     fn check(&mut self) -> Check {
-        Check { largest_relative_error: self.compare(0).largest(), tokens: 1 }
+        let part = (self.extent.requests > 1)
+            .then(|| format!("the first of {} requests, in the last layer", self.extent.requests));
+        Check { largest_relative_error: self.compare(0).largest(), part }
     }
 
     fn step(&mut self) -> Duration {
@@ -104,15 +106,15 @@ impl Differences {
 }
 
 /// What a step of one request should leave and give.
-struct Right {
-    recurrent: Vec<f64>,
-    conv: Vec<f64>,
+pub(super) struct Right {
+    pub(super) recurrent: Vec<f64>,
+    pub(super) conv: Vec<f64>,
     output: Vec<f64>,
 }
 
 impl Right {
     /// From the recurrent state and the convolution state before.
-    fn compute(step: &Step, [recurrent, conv]: &[Vec<f64>; 2], request: usize) -> Self {
+    pub(super) fn compute(step: &Step, [recurrent, conv]: &[Vec<f64>; 2], request: usize) -> Self {
         let (layer, token) = (&step.layer, step.token());
         let mut activations = widen(token.inputs(request, layer));
         let mut conv = conv.clone();
@@ -135,15 +137,14 @@ impl Right {
         };
         let gates = widen(token.gates(request, layer));
         let weights = widen(&step.weights.recurrence);
-        let before =
-            Before { state: recurrent, activations: &activations, gates: &gates, weights: &weights };
+        let before = Before { state: recurrent, activations: &activations, gates: &gates, weights: &weights };
         let Outcome { state, output } = form.reference(&before);
         Self { recurrent: state, conv, output }
     }
 }
 
 /// The largest difference over the largest right value, less what rounding to the storage takes.
-fn relative(got: &[f64], right: &[f64], storage: Storage) -> f64 {
+pub(super) fn relative(got: &[f64], right: &[f64], storage: Storage) -> f64 {
     if got.len() != right.len() {
         return f64::INFINITY;
     }

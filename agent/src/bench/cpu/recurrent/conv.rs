@@ -1,11 +1,11 @@
-//! The short causal convolution before a recurrence, or alone: y = Σ wⱼ·sⱼ + w_last·x for each channel, then the oldest of
+//! The short causal convolution before a recurrence, or alone: `y = Σ wⱼ·sⱼ + w_last·x` for each channel, then the oldest of
 //! the kept inputs leaves and x comes.
 //!
 //! The state is `[kernel − 1][channels]`, the oldest input first; every step reads all of it and writes all of it, one
 //! column further (vLLM and SGLang shift it too). The taps are bf16, `[kernel][channels]`, held in blocks as bf16 state is. A bias, where a model has one,
 //! is left out.
 //!
-//! - **Bytes**: (kernel − 1) × channels values are read and as many written. Taps are weights, which are not counted.
+//! - **Bytes**: `(kernel − 1) × channels` values are read and as many written. Taps are weights, which are not counted.
 //! - **FLOPs**: 2 × kernel a channel, and an activation.
 //! - **Arithmetic intensity**: 2 / 3 FLOP a byte with bf16 state and a kernel of 4: bound by memory.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
@@ -142,7 +142,7 @@ unsafe fn shift<S: Simd, E: Element, const FACTORS: bool>(
                 let tap = u16::load_pair::<S>(taps.add(column * channels + channel));
                 sum = [S::fma(kept[0], tap[0], sum[0]), S::fma(kept[1], tap[1], sum[1])];
                 if column > 0 {
-                    E::store_pair::<S>(at.sub(channels), kept);
+                    E::copy_pair::<S>(at, at.sub(channels));
                 }
             }
             E::store_pair::<S>(state.add((newest - 1) * channels + channel), x);

@@ -138,7 +138,8 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: DeltaRule, state: *mut E, spa
         for (place, head) in span.units.enumerate() {
             let [query_at, key_at, value_at] = layer.places(head);
             let activations = span.activations.as_ptr();
-            let agreement = normalise::<S>(activations.add(key_at), activations.add(query_at), key, query, width);
+            let agreement =
+                normalise::<S>(activations.add(key_at), activations.add(query_at), key, query, width);
             let decay = match layer.decay {
                 Decay::Head => {
                     std::slice::from_raw_parts_mut(repeated, width).fill(span.gates[head]);
@@ -154,7 +155,8 @@ unsafe fn update_heads<S: Simd, E: Element>(layer: DeltaRule, state: *mut E, spa
                 d += S::LANES;
             }
             let operands = Operands { width, decay, key, decayed_key, decayed_query };
-            let correction = Correction { beta: span.gates[layer.v_heads * layer.decays() + head], agreement };
+            let correction =
+                Correction { beta: span.gates[layer.v_heads * layer.decays() + head], agreement };
             let state = state.add(place * width * layer.v_dim);
             let value = span.activations.as_ptr().add(value_at);
             let output = span.output.as_mut_ptr().add(place * layer.v_dim);

@@ -99,6 +99,16 @@ pub(crate) trait Element: Pod + Send + Sync {
     /// # Safety
     /// As for [`Simd::store`].
     unsafe fn store_pair<S: Simd>(to: *mut Self, pair: [S::F; 2]);
+
+    /// Moves a block as it is held.
+    ///
+    /// # Safety
+    /// As for [`Simd::load`] and [`Simd::store`]; the blocks do not overlap.
+    #[inline(always)]
+    unsafe fn copy_pair<S: Simd>(from: *const Self, to: *mut Self) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, 2 * S::LANES) }
+    }
 }
 
 // SAFETY of every block below: the caller's pointers and instruction set.

@@ -2,10 +2,10 @@
 //!
 //! The state of a value head is `[v_dim][k_dim]`; a head has one decay α = exp(−e^A·softplus(a + bias)) and one
 //! β = σ(b), which come ready with the projections here. Queries and keys, one for each key head, come from the
-//! convolution and are normalised to length 1 in the step, the query divided by √k_dim; v_heads / k_heads value heads
-//! share them.
+//! convolution and are normalised to length 1 in the step, the query divided by `√k_dim`; `v_heads / k_heads` value
+//! heads share them.
 //!
-//! - **Bytes**: v_heads × v_dim × k_dim values are read and as many written.
+//! - **Bytes**: `v_heads × v_dim × k_dim` values are read and as many written.
 //! - **FLOPs**: 7 a value: two products (4), decay (1), rank-one update (2).
 //! - **Arithmetic intensity**: 7 / 8 FLOP a byte with f32 state, 7 / 4 with bf16: bound by memory.
 

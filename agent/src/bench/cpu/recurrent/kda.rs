@@ -5,7 +5,7 @@
 //! projections here; query, key and value of every head come from its convolutions, and query and key are normalised to
 //! length 1 in the step, the query divided by √dim.
 //!
-//! - **Bytes**: heads × dim × dim values are read and as many written.
+//! - **Bytes**: `heads × dim × dim` values are read and as many written.
 //! - **FLOPs**: 7 a value: two products (4), decay (1), rank-one update (2).
 //! - **Arithmetic intensity**: 7 / 8 FLOP a byte with f32 state, 7 / 4 with bf16: bound by memory.
 

@@ -107,9 +107,9 @@ fn storage(format: StateFormat) -> Result<Storage, BenchError> {
     match format {
         StateFormat::F32 => Ok(Storage::F32),
         StateFormat::Bf16 => Ok(Storage::Bf16),
-        StateFormat::F16 => {
-            Err(BenchError::Shape("state in f16: f32 and bf16 are measured; use --state-dtype".to_owned()))
-        }
+        StateFormat::F16 => Err(BenchError::Shape(
+            "state in f16: only f32 and bf16 are measured; name the form as gdn@bf16".to_owned(),
+        )),
     }
 }
 
@@ -125,4 +125,84 @@ fn sizes<const N: usize>(shape: &dyn Debug, values: [u64; N]) -> Result<[usize; 
 
 fn count(value: u64) -> Option<usize> {
     usize::try_from(value).ok().filter(|count| *count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use kvscope_sizing::{Settings, Tokens, catalogue, read_config};
+
+    use super::*;
+    use crate::bench::cpu::Kernel;
+    use crate::bench::form::Form;
+    use crate::bench::shape::{ConvShape, FormShape};
+    use crate::bench::subject::Subject;
+
+    fn shape_of(subject: &Subject) -> RecurrentShape {
+        let FormShape::Recurrent(shape) = subject.shape else { panic!("{:?}", subject.shape) };
+        shape
+    }
+
+    #[test]
+    fn every_recurrent_layer_of_the_catalogue_has_a_kernel_that_asks_for_sizing_s_bytes() {
+        let (context, batch) = (Tokens::new(1000), 3);
+        let mut found = 0;
+        for entry in catalogue() {
+            let architecture = entry.architecture().unwrap();
+            for form in Form::all().filter(|form| form.is_recurrent()) {
+                let Ok(subject) = Subject::find(&architecture, form, &Settings::default()) else { continue };
+                let kernel = RecurrentKernel::new(&shape_of(&subject)).unwrap();
+                let layout = kernel.layout(context.get(), batch).unwrap();
+                let right = subject.sizing.state_bytes(1, context, batch).unwrap();
+                assert_eq!(
+                    (layout.layer_bytes, layout.padding_bytes),
+                    (right.get(), 0),
+                    "{} {form:?}",
+                    entry.id
+                );
+                found += 1;
+            }
+        }
+        assert!(found >= 30, "{found} versions");
+    }
+
+    #[test]
+    fn cases_ask_for_what_the_layout_says() {
+        // LFM2-1.2B (its config.json): 2 kept inputs of 2,048 channels in bf16 are 8,192 bytes a layer.
+        let text = r#"{"model_type": "lfm2", "dtype": "bfloat16", "hidden_size": 2048, "num_hidden_layers": 2,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "conv_L_cache": 3, "conv_dim": 2048,
+            "layer_types": ["conv", "full_attention"]}"#;
+        let subject =
+            Subject::find(&read_config(text).unwrap(), Form::ShortConv, &Settings::default()).unwrap();
+        let kernel = RecurrentKernel::new(&shape_of(&subject)).unwrap();
+        assert_eq!(kernel.layout(5, 1).unwrap().layer_bytes, 8192);
+        let order = CaseOrder { shape: subject.shape, layers: 3, context: 5, batch: 2, seed: 1 };
+        let mut case = kernel.prepare(&order, Arc::new(Pool::with_workers(2).unwrap())).unwrap();
+        assert_eq!(case.asked_bytes().get(), 3 * 2 * 8192);
+        assert!(case.check().is_correct());
+        assert_eq!(case.check().part.as_deref(), Some("the first of 2 requests, in the last layer"));
+    }
+
+    #[test]
+    fn shapes_without_a_kernel_say_why() {
+        let shape = |recurrence, channels, format| RecurrentShape {
+            recurrence,
+            format,
+            conv: Some(ConvShape { kernel: 4, channels, format: StateFormat::Bf16 }),
+        };
+        let gdn =
+            |k_heads, v_heads| RecurrenceShape::GatedDeltaNet { k_heads, v_heads, k_dim: 32, v_dim: 32 };
+        let mamba2 = RecurrenceShape::Mamba2 { heads: 3, head_dim: 32, d_state: 32, groups: 2 };
+        for (shape, what) in [
+            (shape(gdn(2, 5), 288, StateFormat::F32), "5 value heads are no multiple of 2 key heads"),
+            (shape(gdn(0, 5), 288, StateFormat::F32), "outside 1 to 1,048,576"),
+            (shape(gdn(1, 1), 96, StateFormat::F16), "only f32 and bf16"),
+            (shape(gdn(1, 1), 128, StateFormat::F32), "128 channels and the recurrence takes 96"),
+            (shape(gdn(1, 1), 97, StateFormat::F32), "a multiple of 32 channels"),
+            (shape(mamba2, 224, StateFormat::F32), "3 heads are no multiple of 2 groups"),
+            (shape(RecurrenceShape::Kda { heads: 8, dim: 20 }, 480, StateFormat::F32), "no whole vectors"),
+        ] {
+            let error = RecurrentKernel::new(&shape).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
 }

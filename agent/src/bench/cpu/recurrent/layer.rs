@@ -57,10 +57,7 @@ impl Layer {
     }
 
     /// The first of `available` whose vectors divide what this layer keeps, or why no kernel can run it.
-    pub(crate) fn instruction_set(
-        &self,
-        available: &[InstructionSet],
-    ) -> Result<InstructionSet, BenchError> {
+    pub(crate) fn instruction_set(&self, available: &[InstructionSet]) -> Result<InstructionSet, BenchError> {
         if let Some((convolution, _)) = &self.convolution
             && (convolution.kernel < 2 || !convolution.is_whole())
         {
@@ -84,7 +81,10 @@ impl Layer {
             Some((form, _)) => available.iter().copied().find(|set| form.fits(*set)),
             None => available.first().copied(),
         };
-        fits.ok_or_else(|| BenchError::Shape(format!("the rows of {self:?} are no whole vectors")))
+        fits.ok_or_else(|| {
+            let row = self.recurrence.as_ref().map_or(0, |(form, _)| form.row());
+            BenchError::Shape(format!("rows of {row} state values are no whole vectors; a multiple of 16 is"))
+        })
     }
 }
 

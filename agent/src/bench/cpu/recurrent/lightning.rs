@@ -3,7 +3,7 @@
 //! The state of a head is `[dim][dim]`, keys by values; λ = exp(−slope) is fixed for each head of a layer. Query, key and
 //! value come ready from the projections here; there is no convolution.
 //!
-//! - **Bytes**: heads × dim × dim values are read and as many written.
+//! - **Bytes**: `heads × dim × dim` values are read and as many written.
 //! - **FLOPs**: 5 a value: decay (1), rank-one update (2), product with the query (2).
 //! - **Arithmetic intensity**: 5 / 8 FLOP a byte with f32 state, 5 / 4 with bf16: bound by memory.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]

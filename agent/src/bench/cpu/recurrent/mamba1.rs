@@ -4,7 +4,7 @@
 //! share, come ready with the projections here. A is a parameter of the layer, `[d_inner][d_state]`, so every state value
 //! has its own exponential in the step.
 //!
-//! - **Bytes**: d_inner × d_state values are read and as many written. A and D are weights, which are not counted.
+//! - **Bytes**: `d_inner × d_state` values are read and as many written. A and D are weights, which are not counted.
 //! - **FLOPs**: 7 a value: Δ·A (1), its exponential (counted as 1; 11 instructions here), decay and update (3), product
 //!   with C (2).
 //! - **Arithmetic intensity**: 7 / 8 FLOP a byte with f32 state, 7 / 4 with bf16: bound by memory, where a core does two

@@ -4,7 +4,7 @@
 //! Δ, which come ready with the projections here. x, B and C come from the convolution; heads / groups heads share B
 //! and C.
 //!
-//! - **Bytes**: heads × head_dim × d_state values are read and as many written.
+//! - **Bytes**: `heads × head_dim × d_state` values are read and as many written.
 //! - **FLOPs**: 5 a value: decay (1), rank-one update (2), product with C (2).
 //! - **Arithmetic intensity**: 5 / 8 FLOP a byte with f32 state, 5 / 4 with bf16: bound by memory.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]

@@ -114,7 +114,7 @@ pub(crate) fn lightning(
     output
 }
 
-/// A causal convolution over `state[column][channel]`, the oldest input first: y = Σ wⱼ·sⱼ + w_last·x for each channel;
+/// A causal convolution over `state[column][channel]`, the oldest input first: `y = Σ wⱼ·sⱼ + w_last·x` for each channel;
 /// then the oldest input leaves and x comes. `taps` is `[tap][channel]`.
 pub(crate) fn convolution(state: &[f64], taps: &[f64], x: &[f64]) -> Outcome {
     let channels = x.len();
@@ -166,13 +166,8 @@ mod tests {
         // Key (3, 4)/5; S = (1, 2), decays 1/2 and 1/4: (0.5, 0.5); S·k = 0.7; u = 0.5 × (2 − 0.7) = 0.65;
         // S = (0.5 + 0.65 × 0.6, 0.5 + 0.65 × 0.8) = (0.89, 1.02); query (1, 0)/√2: 0.89/√2.
         let mut state = [1.0, 2.0];
-        let head = DeltaHead {
-            decay: &[0.5, 0.25],
-            beta: 0.5,
-            query: &[7.0, 0.0],
-            key: &[3.0, 4.0],
-            value: &[2.0],
-        };
+        let head =
+            DeltaHead { decay: &[0.5, 0.25], beta: 0.5, query: &[7.0, 0.0], key: &[3.0, 4.0], value: &[2.0] };
         let output = delta_rule(&mut state, &head);
         close(&state, &[0.89, 1.02]);
         close(&output, &[0.89 / 2.0_f64.sqrt()]);
@@ -183,8 +178,7 @@ mod tests {
         // S·k = v afterwards, whatever was there: what the rule is for.
         let mut state = [0.3, -0.8, 0.1, 0.5, 0.9, -0.2];
         let key = [1.0, -2.0, 2.0];
-        let head =
-            DeltaHead { decay: &[1.0; 3], beta: 1.0, query: &key, key: &key, value: &[4.0, -5.0] };
+        let head = DeltaHead { decay: &[1.0; 3], beta: 1.0, query: &key, key: &key, value: &[4.0, -5.0] };
         let output = delta_rule(&mut state, &head);
         let scale = 3.0_f64.sqrt();
         close(&output, &[4.0 / scale, -5.0 / scale]);
@@ -209,14 +203,8 @@ mod tests {
 
         // One decay for the head, two channels: (0.5 × 4 + 6, 0.5 × 8 − 6) and (0.5 × 2 + 2, 0.5 × 6 − 2).
         let mut state = [4.0, 8.0, 2.0, 6.0];
-        let head = Mamba2Head {
-            decay: 0.5,
-            step: 2.0,
-            x: &[3.0, 1.0],
-            b: &[1.0, -1.0],
-            c: &[1.0, 2.0],
-            skip: 10.0,
-        };
+        let head =
+            Mamba2Head { decay: 0.5, step: 2.0, x: &[3.0, 1.0], b: &[1.0, -1.0], c: &[1.0, 2.0], skip: 10.0 };
         let y = mamba2(&mut state, &head);
         close(&state, &[8.0, -2.0, 3.0, 1.0]);
         close(&y, &[34.0, 15.0]);

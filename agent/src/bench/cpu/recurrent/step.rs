@@ -72,9 +72,8 @@ impl Step {
         let channels = layer.convolution.as_ref().map_or(0, |(convolution, _)| convolution.channels);
         let outputs = layer.recurrence.as_ref().map_or(0, |_| layer.outputs());
         let barrier = Barrier::new(workers);
-        let workers = (0..workers)
-            .map(|worker| Mutex::new(Worker::new(&layer, requests, worker, workers)))
-            .collect();
+        let workers =
+            (0..workers).map(|worker| Mutex::new(Worker::new(&layer, requests, worker, workers))).collect();
         Self {
             layer,
             set,
@@ -239,7 +238,9 @@ impl Job<'_> {
                         },
                         gates: self.token.gates(*request, self.layer),
                         weights: &self.weights.recurrence,
-                        output: self.output.part((unit + units.start) * outputs..(unit + units.end) * outputs),
+                        output: self
+                            .output
+                            .part((unit + units.start) * outputs..(unit + units.end) * outputs),
                         scratch: &mut worker.scratch,
                     },
                 );

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::case::RecurrentCase;
+use super::case::{RecurrentCase, Right, relative};
 use super::conv::{Around, Convolution};
 use super::element::Storage;
 use super::form::Recurrence;
@@ -41,12 +41,13 @@ fn check_all(layers: Layers) {
                 }
                 for (requests, workers) in [(1, 2), (3, 1), (3, 2), (2, 3)] {
                     let extent = Extent { layers: 2, requests };
-                    let mut case =
-                        RecurrentCase::new(layer.clone(), set, extent, 7, pool(workers)).unwrap();
+                    let mut case = RecurrentCase::new(layer.clone(), set, extent, 7, pool(workers)).unwrap();
                     case.step();
                     for request in 0..requests {
                         let differences = case.compare(request);
-                        let what = format!("{set:?} {layer:?} request {request} of {requests}, {workers} workers: {differences:?}");
+                        let what = format!(
+                            "{set:?} {layer:?} request {request} of {requests}, {workers} workers: {differences:?}"
+                        );
                         assert!(differences.largest() < 1e-5, "{what}");
                         compared += 1;
                     }
@@ -127,4 +128,88 @@ fn short_convolutions_agree_with_the_reference() {
             })
             .collect()
     });
+}
+
+/// One layer of each form.
+fn one_of_each(storage: Storage) -> Vec<Layer> {
+    vec![
+        behind(4, gdn::layer(2, 4, 64, 64), storage),
+        behind(4, kda::layer(2, 64), storage),
+        behind(4, Mamba1 { d_inner: 96, d_state: 16 }, storage),
+        behind(4, Mamba2 { heads: 4, head_dim: 32, d_state: 64, groups: 2 }, storage),
+        behind(0, Lightning { heads: 8, dim: 32 }, storage),
+    ]
+}
+
+#[test]
+fn many_steps_stay_with_a_reference_that_goes_its_own_way() {
+    const STEPS: u32 = 100;
+    for storage in [Storage::F32, Storage::Bf16] {
+        // f32 errors fade with the state. Rounding to bf16 is off by 2^-8 at most in each step and may add up in every one.
+        let tolerance = match storage {
+            Storage::F32 => 1e-5,
+            Storage::Bf16 => f64::from(STEPS) / 256.0,
+        };
+        for layer in one_of_each(storage) {
+            let set = layer.instruction_set(&InstructionSet::available()).unwrap();
+            let extent = Extent { layers: 1, requests: 1 };
+            let mut case = RecurrentCase::new(layer.clone(), set, extent, 3, pool(2)).unwrap();
+            let mut right = case.state.widen(0, &layer);
+            for _ in 0..STEPS {
+                let Right { recurrent, conv, .. } = Right::compute(&case.step, &right, 0);
+                right = [recurrent, conv];
+                case.step();
+            }
+            let [recurrent, conv] = case.state.widen(0, &layer);
+            let off = relative(&recurrent, &right[0], Storage::F32);
+            assert!(off < tolerance, "{layer:?}: the state is off by {off}");
+            assert!(
+                relative(&conv, &right[1], Storage::Bf16) < 1e-6,
+                "{layer:?}: the convolution's inputs differ"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_state_neither_vanishes_nor_grows_without_end() {
+    for layer in one_of_each(Storage::Bf16) {
+        let set = layer.instruction_set(&InstructionSet::available()).unwrap();
+        let extent = Extent { layers: 1, requests: 2 };
+        let mut case = RecurrentCase::new(layer.clone(), set, extent, 11, pool(2)).unwrap();
+        for step in 1..=2000 {
+            case.step();
+            if step % 500 == 0 {
+                let [state, _] = case.state.widen(1, &layer);
+                let mean = state.iter().map(|value| value * value).sum::<f64>() / state.len() as f64;
+                assert!((1e-6..1e6).contains(&mean), "{layer:?}, step {step}: mean square {mean}");
+                let zeros = state.iter().filter(|value| value.abs() < 1e-30).count();
+                assert!(zeros * 100 < state.len(), "{layer:?}, step {step}: {zeros} values are next to 0");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wrong_result_is_seen() {
+    let layer = behind(4, gdn::layer(1, 2, 32, 32), Storage::Bf16);
+    let set = layer.instruction_set(&InstructionSet::available()).unwrap();
+    let extent = Extent { layers: 1, requests: 1 };
+    let mut case = RecurrentCase::new(layer.clone(), set, extent, 5, pool(1)).unwrap();
+    let before = case.state.widen(0, &layer);
+    let right = Right::compute(&case.step, &before, 0);
+    case.step();
+    let [state, _] = case.state.widen(0, &layer);
+    assert!(relative(&state, &right.recurrent, Storage::Bf16) < 1e-5);
+    // Cut off instead of rounded: up to a whole unit of the last place away instead of half of one.
+    let cut = |value: &f64| {
+        let unit = 2.0 * Storage::Bf16.half_unit(*value);
+        (value / unit).trunc() * unit
+    };
+    let cut: Vec<f64> = right.recurrent.iter().map(cut).collect();
+    assert!(relative(&cut, &right.recurrent, Storage::Bf16) > 1e-4);
+    let mut lost = state.clone();
+    lost[17] = f64::NAN;
+    assert!(relative(&lost, &right.recurrent, Storage::Bf16).is_infinite());
+    assert!(relative(&state[1..], &right.recurrent, Storage::Bf16).is_infinite());
 }

@@ -218,14 +218,10 @@ impl Simd for Avx2 {
     }
 }
 
-/// The nearest bf16 (ties to even) in the high half of each lane; the low half is left over.
+/// The nearest bf16, a tie away from 0, in the high half of each lane; the low half is left over.
 #[inline(always)]
 unsafe fn rounded(value: __m256) -> __m256i {
-    unsafe {
-        let bits = _mm256_castps_si256(value);
-        let last_kept = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last_kept)
-    }
+    unsafe { _mm256_add_epi32(_mm256_castps_si256(value), _mm256_set1_epi32(0x8000)) }
 }
 
 /// Twice the values of the e2m1 codes in the first eight bytes, as signed bytes in order.

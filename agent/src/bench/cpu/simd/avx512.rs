@@ -190,14 +190,10 @@ impl Simd for Avx512 {
     }
 }
 
-/// The nearest bf16 (ties to even) in the high half of each lane; the low half is left over.
+/// The nearest bf16, a tie away from 0, in the high half of each lane; the low half is left over.
 #[inline(always)]
 unsafe fn rounded(value: __m512) -> __m512i {
-    unsafe {
-        let bits = _mm512_castps_si512(value);
-        let last_kept = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), last_kept)
-    }
+    unsafe { _mm512_add_epi32(_mm512_castps_si512(value), _mm512_set1_epi32(0x8000)) }
 }
 
 #[inline(always)]

@@ -66,11 +66,6 @@ impl InstructionSet {
         sets
     }
 
-    /// The widest available set whose double vectors divide all of `widths`.
-    pub(crate) fn for_widths(widths: &[usize]) -> Option<Self> {
-        Self::available().into_iter().find(|set| set.divides(widths))
-    }
-
     /// Whether rows of these widths are whole double vectors.
     pub(crate) fn divides(self, widths: &[usize]) -> bool {
         widths.iter().all(|width| *width > 0 && width % (2 * self.lanes()) == 0)
@@ -169,12 +164,12 @@ pub(crate) trait Simd: Copy {
     unsafe fn even(a: Self::H) -> Self::F;
     /// Values 1, 3, 5, … as f32.
     unsafe fn odd(a: Self::H) -> Self::F;
-    /// Rounds to the nearest bf16 (ties to even) and stores `2 × LANES` of them: what [`Simd::even`] and [`Simd::odd`] give
-    /// comes back. Not for NaN.
+    /// Rounds to the nearest bf16, a tie away from 0, which takes one operation where ties to even take four, and stores
+    /// `2 × LANES` of them: what [`Simd::even`] and [`Simd::odd`] give comes back. Not for NaN.
     unsafe fn store_halves(to: *mut u16, even: Self::F, odd: Self::F);
     /// `LANES` bf16 values as f32, in order.
     unsafe fn load_bf16(from: *const u16) -> Self::F;
-    /// Rounds to the nearest bf16 (ties to even) and stores `LANES` of them in order. Not for NaN.
+    /// Rounds as [`Simd::store_halves`] does and stores `LANES` values in order. Not for NaN.
     unsafe fn store_bf16(to: *mut u16, value: Self::F);
     /// The factors of pair `index`, from f32 values that [`Simd::pack_pairs`] has gone over.
     unsafe fn pair(factors: *const f32, index: usize) -> Self::Pair;
@@ -278,8 +273,8 @@ pub(crate) unsafe fn exp2_each<S: Simd, const N: usize>(a: [S::F; N]) -> [S::F; 
             shifted[i] = S::add(x, magic);
             f[i] = S::sub(x, S::sub(shifted[i], magic));
         }
-        let mut y = [S::splat(EXP2[6]); N];
-        let mut k = 6;
+        let mut k = EXP2.len() - 1;
+        let mut y = [S::splat(EXP2[k]); N];
         while k > 0 {
             k -= 1;
             let coefficient = S::splat(EXP2[k]);
@@ -294,9 +289,10 @@ pub(crate) unsafe fn exp2_each<S: Simd, const N: usize>(a: [S::F; N]) -> [S::F; 
     }
 }
 
-/// Coefficients of 2^f for −0.5 ≤ f ≤ 0.5: ln(2)^k / k!. The first term left out is 1.2e-7 at most.
-const EXP2: [f32; 7] =
-    [1.0, std::f32::consts::LN_2, 0.240_226_5, 0.055_504_11, 0.009_618_129, 0.001_333_355_8, 0.000_154_035_3];
+/// Coefficients of the polynomial of degree 5 that differs least from 2^f, relative to it, for −0.5 ≤ f ≤ 0.5 among those
+/// with its value and slope at 0: by 1.1e-7 at most.
+const EXP2: [f32; 6] =
+    [1.0, std::f32::consts::LN_2, 0.240_222_81, 0.055_505_6, 0.009_669_729_5, 0.001_330_034_9];
 
 #[cfg(test)]
 mod tests {

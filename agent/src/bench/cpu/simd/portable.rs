@@ -243,10 +243,9 @@ fn widen(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The nearest bf16, ties to even.
+/// The nearest bf16, a tie away from 0.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "16 bits are left after the shift")]
 fn narrow(value: f32) -> u16 {
-    let bits = value.to_bits();
-    (bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16) as u16
+    (value.to_bits().wrapping_add(0x8000) >> 16) as u16
 }
