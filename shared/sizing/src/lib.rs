@@ -38,6 +38,7 @@ mod mixer;
 mod model_files;
 mod service;
 mod settings;
+mod short_list;
 mod size;
 mod state;
 mod units;
@@ -66,6 +67,7 @@ pub use settings::{
     Chosen, Formats, GdnPrefillBackend, MambaCacheMode, MambaRadixStrategy, MlaStorage, NaiveFormula,
     PoolRatio, Settings,
 };
+pub use short_list::sort_short;
 pub use size::{BytesByKind, ComponentSize, Part, Size, StateModel};
 pub use state::{ComponentKind, Lifecycle, Reads, StateComponent, counted};
 pub use units::{Bytes, BytesPerToken, Ratio, Tokens, UnitSystem, group_digits, layer_ranges, parse_count};

@@ -27,7 +27,7 @@ pub fn model_file(names: &[String]) -> Result<usize> {
     let is_first = |name: &str| split_name(name).is_none_or(|(_, part, _)| part == "00001");
     let mut found: Vec<usize> =
         (0..names.len()).filter(|place| is_gguf_name(&names[*place]) && is_first(&names[*place])).collect();
-    found.sort_by_key(|place| &names[*place]);
+    crate::sort_short(&mut found, |a, b| names[*a] > names[*b]);
     match found.as_slice() {
         [one] => Ok(*one),
         [] => Err(Error::syntax("the folder holds neither a config.json nor a GGUF file")),

@@ -9,7 +9,7 @@ use crate::service::WindowPolicy;
 use crate::settings::Settings;
 use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
 use crate::warning::Warning;
-use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens, sort_short};
 
 /// The state of one architecture under some settings, ready to be sized at any context.
 ///
@@ -132,7 +132,7 @@ impl StateModel {
             }
             classes.push(kept);
         }
-        parts.sort_by_key(|part| part.component.kind);
+        sort_short(&mut parts, |a, b| a.component.kind > b.component.kind);
         for part in &mut parts {
             part.places.sort_unstable();
             part.places.dedup();

@@ -247,7 +247,7 @@ impl Growth {
                 Some(Reading { series, bytes: *data.values.get(sample)?, reserved })
             })
             .collect();
-        readings.sort_by_key(|reading| std::cmp::Reverse(reading.bytes));
+        kvscope_sizing::sort_short(&mut readings, |a, b| a.bytes < b.bytes);
         let nearest = self.curves.nearest_curve(sample, pointer.y);
         Some(Hit { sample, context: self.curves.context(sample), nearest, readings })
     }

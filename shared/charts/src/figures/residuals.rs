@@ -205,7 +205,7 @@ fn y_ticks(y: &Scale, plot: Rect) -> Vec<f64> {
     }
     let line = y.project(1.0);
     ticks.retain(|tick| (tick - 1.0).abs() < 1e-9 || (y.project(*tick) - line).abs() > 11.0);
-    ticks.sort_by(f64::total_cmp);
+    kvscope_sizing::sort_short(&mut ticks, |a, b| a.total_cmp(b).is_gt());
     ticks
 }
 

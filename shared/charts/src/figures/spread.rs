@@ -5,7 +5,7 @@
 /// drop some before.
 pub(crate) fn spread(wanted: &[f64], pitch: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
-    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    kvscope_sizing::sort_short(&mut order, |&a, &b| wanted[a].total_cmp(&wanted[b]).is_gt());
     // In coordinates that shrink by `pitch` a label, "at least a pitch apart" becomes "not falling", which merging
     // neighbours that fall into blocks at their mean solves exactly.
     let mut blocks: Vec<Block> = Vec::new();

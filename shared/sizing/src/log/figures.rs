@@ -3,6 +3,7 @@
 use super::line::{Line, Scan};
 use super::printed::{Printed, Range};
 use super::topic::{Pattern, Topic};
+use crate::sort_short;
 
 /// One figure of the log.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ impl Figures {
             known.times += 1;
             if !rank.is_empty() && !known.ranks.contains(&rank) {
                 known.ranks.push(rank);
-                known.ranks.sort();
+                sort_short(&mut known.ranks, |a, b| a > b);
             }
             return &mut self.all[at];
         }
@@ -86,7 +87,7 @@ impl Figures {
 
     /// Puts the figures in the order of the log.
     pub(super) fn sort(&mut self) {
-        self.all.sort_by_key(|figure| (figure.line, figure.start));
+        sort_short(&mut self.all, |a, b| (a.line, a.start) > (b.line, b.start));
     }
 
     pub(super) fn of(&self, topic: Topic) -> impl Iterator<Item = &Figure> {

@@ -32,7 +32,7 @@ use serde::Serialize;
 use crate::engine::{Engine, EngineKind};
 use crate::settings::Settings;
 use crate::warning::Warning;
-use crate::{Architecture, Error, Result};
+use crate::{Architecture, Error, Result, sort_short};
 use figures::{Figure, Figures};
 use launch::Launch;
 use line::Line;
@@ -216,7 +216,8 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         })
         .collect();
     // The engine with most figures comes first; of equals, the one that also names itself.
-    readings.sort_by_key(|(_, reading)| std::cmp::Reverse((reading.figures.all.len(), reading.launch.seen)));
+    let weight = |reading: &Reading| (reading.figures.all.len(), reading.launch.seen);
+    sort_short(&mut readings, |(_, a), (_, b)| weight(a) < weight(b));
     let others: Vec<&str> = readings[1..]
         .iter()
         .filter(|(_, reading)| !reading.figures.all.is_empty())

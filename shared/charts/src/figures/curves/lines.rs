@@ -85,7 +85,7 @@ impl Curves {
         if limits.is_empty() {
             return;
         }
-        limits.sort_by_key(|(allowed, _)| *allowed);
+        kvscope_sizing::sort_short(&mut limits, |a, b| a.0 > b.0);
         let mut words: Vec<String> = limits
             .iter()
             .map(|(allowed, names)| format!("{} for {}", allowed.short(), names.join(", ")))

@@ -65,7 +65,7 @@ impl Curves {
     pub(super) fn labels_below(&mut self, form: &Form, paths: &[Vec<Point>]) {
         let mut drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
         let end = |index: &usize| paths[*index][paths[*index].len() - 1].y;
-        drawn.sort_by(|a, b| end(a).total_cmp(&end(b)));
+        kvscope_sizing::sort_short(&mut drawn, |a, b| end(a).total_cmp(&end(b)).is_gt());
         let width = self.scene.size.width;
         let has_reserved = self.lines.iter().any(|curve| !curve.reserved.is_empty());
         let columns = if width >= 460.0 && drawn.len() > 3 && !has_reserved { 2 } else { 1 };
