@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use kvscope_sizing::{
-    Architecture, CatalogueEntry, ErrorKind, GgufRead, Settings, StateModel, Unknown, find_entry, is_gguf,
-    read_config_object, read_config_text, read_gguf,
+    Architecture, CatalogueEntry, ErrorKind, GgufRead, Settings, StateModel, Unknown, find_entry, first_part,
+    is_gguf, is_gguf_name, model_file, read_config_object, read_config_text, read_gguf,
 };
 
 use crate::failure::Failure;
@@ -75,7 +75,7 @@ impl Model {
     }
 
     fn from_file(path: &Path, unknown: Unknown) -> Result<Self, Failure> {
-        let path = first_part(path);
+        let path = first_of_parts(path);
         let shown = path.display().to_string();
         let failed = |error: io::Error| Failure::input(format!("{shown}: {}", reason(&error)));
         let file = File::open(&path).map_err(failed)?;
@@ -97,7 +97,7 @@ impl Model {
         let architecture = if is_gguf(&start) {
             gguf(label, stream, start, length, unknown)?
         } else {
-            if Path::new(label).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+            if is_gguf_name(label) {
                 return Err(Failure::input(format!(
                     "{label}: byte 0: not a GGUF file; it does not begin with \"GGUF\""
                 )));
@@ -166,61 +166,24 @@ fn read_up_to(stream: &mut impl Read, wanted: u64, bytes: &mut Vec<u8>, label: &
 
 /// The one file of a folder that says what the model is: its config.json, else its GGUF file.
 fn model_in(folder: &Path) -> Result<PathBuf, Failure> {
-    let config = folder.join("config.json");
-    if config.is_file() {
-        return Ok(config);
-    }
     let failed = |error: io::Error| Failure::input(format!("{}: {}", folder.display(), reason(&error)));
-    let mut files = Vec::new();
+    let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let is_model = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-        // The parts behind the first hold tensors alone.
-        if is_model && part_number(&path).is_none_or(|part| part == 1) {
-            files.push(path);
-        }
+        // A name that is no text promises nothing.
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|_| path.is_file());
+        names.extend(name.map(str::to_owned));
     }
-    files.sort();
-    match files.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => Err(Failure::input(format!(
-            "{}: the folder holds neither a config.json nor a GGUF file",
-            folder.display()
-        ))),
-        several => {
-            let names: Vec<String> = several
-                .iter()
-                .filter_map(|path| path.file_name())
-                .map(|name| name.display().to_string())
-                .collect();
-            Err(Failure::input(format!(
-                "{}: the folder holds {} GGUF files, name one of them: {}",
-                folder.display(),
-                names.len(),
-                names.join(", ")
-            )))
-        }
-    }
+    let place =
+        model_file(&names).map_err(|error| Failure::input(format!("{}: {error}", folder.display())))?;
+    Ok(folder.join(&names[place]))
 }
 
 /// The first of the files that a model was split into, where `path` is a later one and the first stands beside it.
-fn first_part(path: &Path) -> PathBuf {
-    let Some((stem, _, total)) = split_name(path) else { return path.to_owned() };
-    let first = path.with_file_name(format!("{stem}-00001-of-{total}.gguf"));
-    if first.is_file() { first } else { path.to_owned() }
-}
-
-fn part_number(path: &Path) -> Option<u64> {
-    split_name(path)?.1.parse().ok()
-}
-
-/// `model`, `00002` and `00003` of `model-00002-of-00003.gguf`.
-fn split_name(path: &Path) -> Option<(&str, &str, &str)> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
-    let (rest, total) = name.rsplit_once("-of-")?;
-    let (stem, part) = rest.rsplit_once('-')?;
-    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(part) && is_number(total)).then_some((stem, part, total))
+fn first_of_parts(path: &Path) -> PathBuf {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let first = name.and_then(first_part).map(|first| path.with_file_name(first));
+    first.filter(|first| first.is_file()).unwrap_or_else(|| path.to_owned())
 }
 
 fn too_large(shown: &str, size: &str) -> Failure {
@@ -333,15 +296,5 @@ mod tests {
         is_the_dense_model(&Model::load_checked(name, Unknown::Warn).unwrap());
         let error = Model::load_checked(name, Unknown::Refuse).unwrap_err().to_string();
         assert!(error.contains("llama.attention.memory_heads"), "{error}");
-    }
-
-    #[test]
-    fn split_names_have_five_digits_twice() {
-        let path = Path::new("/models/Qwen3-235B-Q4-00002-of-00003.gguf");
-        assert_eq!(split_name(path), Some(("Qwen3-235B-Q4", "00002", "00003")));
-        assert_eq!(part_number(path), Some(2));
-        for other in ["model.gguf", "best-of-breed.gguf", "a-1-of-2.gguf", "a-00001-of-00002.bin"] {
-            assert_eq!(split_name(Path::new(other)), None, "{other}");
-        }
     }
 }

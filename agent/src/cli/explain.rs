@@ -206,7 +206,10 @@ fn reserved_text(beside: &Reservation) -> String {
             between.row(["kept otherwise".to_owned(), format!("- {bytes}"), (*why).to_owned()])
         }
     }
-    if beside.padding.is_empty() && beside.rest == Rest::None {
+    if beside.once > Bytes::ZERO {
+        let why = "once for the whole pool, and in neither figure: a null block that is never handed out";
+        between.row(["besides".to_owned(), beside.once.to_string(), why.to_owned()]);
+    } else if beside.padding.is_empty() && beside.rest == Rest::None {
         return format!("\n{}", parts.render().trim_end());
     }
     format!("\n{}\n{}", parts.render(), between.render().trim_end())
