@@ -1,7 +1,7 @@
 """Asks vLLM's own planner for the figures of case rows, on a machine without a GPU.
 
     python3 -m venv venv && venv/bin/pip install vllm==0.33.0
-    venv/bin/python tests/oracle/vllm.py shared/sizing/tests/data/cases/oracle-vllm.jsonl > remade.jsonl
+    venv/bin/python tests/oracle/ask_vllm.py shared/sizing/tests/data/cases/oracle-vllm.jsonl > remade.jsonl
 
 Every row's model class is built on the meta device under a made-up GPU, so layers choose their back ends and state their
 caches themselves. Then the engine's own functions plan: `update_block_size_for_backend`, `get_kv_cache_spec`,
@@ -221,6 +221,8 @@ def loadable(config):
     lengths = ("max_position_embeddings", "max_target_positions", "seq_length", "n_positions", "max_seq_len")
     if not any(key in config for key in lengths):
         config["max_position_embeddings"] = 1 << 20
+    if not config.get("model_type", "").startswith(("gemma", "qwen4", "deepseek_v4")):
+        config.pop("rope_scaling", None)  # reduced in the rows, and of no weight for caches
     if "kv_lora_rank" in config:
         config = {"n_group": 1, "topk_group": 1, **config}
     return {**BESIDE_CACHES.get(config.get("model_type"), {}), **config}
