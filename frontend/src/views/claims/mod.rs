@@ -27,7 +27,8 @@ pub(crate) fn claims_room(page: Page) -> AnyView {
     // Opening a claim changes the view, but not which claims there are.
     let chosen = Memo::new(move |_| {
         let claims = page.view(|view| view.claims.clone());
-        let words = [claims.verdict.map_or("", VerdictKind::name), claims.publication.as_deref().unwrap_or("")];
+        let words =
+            [claims.verdict.map_or("", VerdictKind::name), claims.publication.as_deref().unwrap_or("")];
         Some(words.join("/"))
     });
     let shown = move || {
