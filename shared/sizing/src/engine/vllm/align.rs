@@ -117,6 +117,24 @@ impl Setup<'_> {
         flashinfer && qwen && self.rules.gdn_checkpoints
     }
 
+    /// Bytes that a packed block is a multiple of where keys share entries: whole rows of latents, and whole pages of the
+    /// indexer's kernels, which take 64 keys at most (`get_block_stride_alignment` in `v1/kv_cache_interface.py`).
+    pub(super) fn block_alignment(&self, block: u64) -> Result<u64> {
+        let mut alignment = 1;
+        for mixer in self.mixers() {
+            let Mixer::Dsa { latent, index: Some(keys), .. } = mixer else { continue };
+            let pool = keys.pool.get();
+            if pool <= 1 {
+                continue;
+            }
+            let kernel = gcd(64 * pool, block);
+            let page = (kernel / pool).max(1).checked_mul(self.index_row(keys)?);
+            let page = page.ok_or_else(|| Error::overflow("a page of index keys"))?;
+            alignment = lcm(alignment, lcm(self.latent_row(latent, true)?, page));
+        }
+        Ok(alignment)
+    }
+
     fn gdn_keys_are_128_wide(&self) -> bool {
         self.mixers().all(|mixer| match mixer {
             Mixer::Recurrent(recurrent) => match &recurrent.recurrence {
@@ -152,9 +170,13 @@ impl Setup<'_> {
 }
 
 fn lcm(a: u64, b: u64) -> u64 {
+    a / gcd(a, b).max(1) * b
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {
         (x, y) = (y, x % y);
     }
-    a / x.max(1) * b
+    x
 }

@@ -92,7 +92,7 @@ impl<'q> VllmPlan<'q> {
         };
         let grouping = group::group(setup.layer_sets(blocks)?, policy)?;
         let ranks = ranks::boundaries(architecture.layer_count(), settings.pp());
-        let block_bytes = block_bytes(&grouping, &ranks)?;
+        let block_bytes = block_bytes(&grouping, &ranks, setup.block_alignment(blocks.attention)?)?;
         let has_states = grouping.groups.iter().flat_map(|group| &group.sets).any(|set| set.spec.is_state());
         Ok(Self {
             settings,
@@ -268,8 +268,8 @@ fn flight(
     Flight { tokens: batch_tokens.saturating_mul(batches), encoder_tokens: batch_tokens, dcp: settings.dcp() }
 }
 
-/// Bytes of one block on every rank: its widest group there.
-fn block_bytes(grouping: &Grouping, ranks: &[usize]) -> Result<Vec<u64>> {
+/// Bytes of one block on every rank: its widest group there, rounded up to `alignment`.
+fn block_bytes(grouping: &Grouping, ranks: &[usize], alignment: u64) -> Result<Vec<u64>> {
     let mut first = 0;
     let mut all = Vec::with_capacity(ranks.len());
     for end in ranks {
@@ -277,6 +277,9 @@ fn block_bytes(grouping: &Grouping, ranks: &[usize]) -> Result<Vec<u64>> {
         for group in &grouping.groups {
             widest = group.width(|layer| (first..*end).contains(&layer))?.max(widest);
         }
+        let widest = widest
+            .checked_next_multiple_of(alignment.max(1))
+            .ok_or_else(|| crate::Error::overflow("rounding a block up"))?;
         // The older packing has room for every page, so its width does not follow from a group.
         all.push(grouping.block_bytes.filter(|_| ranks.len() == 1).unwrap_or(widest));
         first = *end;

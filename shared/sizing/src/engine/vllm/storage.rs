@@ -74,7 +74,12 @@ impl Setup<'_> {
         let bytes = match self.latent_format(sparse) {
             KvFormat::Fp8DsMla => KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get(),
             // FlashMLA's sparse kernels rewrite the flag to their scaled row; FlashInfer's on SM10x keep raw values.
-            KvFormat::Fp8 if sparse && self.gpu.family != Family::Sm100 => {
+            // FlashInfer's for 512-wide rows on SM90 keep raw values too.
+            KvFormat::Fp8
+                if sparse
+                    && self.gpu.family != Family::Sm100
+                    && (self.gpu.family != Family::Sm90 || rank + rope != 512) =>
+            {
                 KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get()
             }
             // The latent has no V, yet room for both scales.
