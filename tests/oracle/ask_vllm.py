@@ -36,7 +36,11 @@ CLASSES = {
 BESIDE_CACHES = {
     "afmoe": {"score_func": "sigmoid", "n_group": 1, "topk_group": 1},
     "glm4_moe_lite": {"first_k_dense_replace": 1},
-    "glm5_next_text": {"mhc": False, "first_k_dense_replace": 1},
+    "glm5_next_text": {
+        "mhc": False, "first_k_dense_replace": 1, "mla_use_nope": True, "indexer_rope_interleave": True,
+        "num_experts_per_tok": 8, "moe_intermediate_size": 1024, "n_shared_experts": 1},
+    "longcat_flash": {
+        "mla_scale_q_lora": True, "mla_scale_kv_lora": True, "zero_expert_type": "identity", "zero_expert_num": 4},
     "kimi_linear": {
         "mla_use_nope": True, "num_experts": 16, "num_experts_per_token": 8, "moe_intermediate_size": 1024,
         "num_shared_experts": 1, "first_k_dense_replace": 1, "moe_layer_freq": 1, "num_expert_group": 1, "topk_group": 1,
@@ -125,7 +129,7 @@ def pretend_gpu(name):
         "get_device_capability": DeviceCapability(*capability), "get_device_name": full_name,
         "get_device_total_memory": gib << 30, "get_device_uuid": "none", "is_fully_connected": True, "device_count": 64,
         "num_compute_units": 132, "get_device_numa_node": None, "get_all_device_numa_nodes": None}
-    methods = {key: classmethod(lambda cls, *args, answer=answer: answer) for key, answer in answers.items()}
+    methods = {key: classmethod(lambda cls, *args, answer=answer, **kwargs: answer) for key, answer in answers.items()}
     cuda.CudaPlatform = type("PretendedCudaPlatform", (cuda.CudaPlatformBase,), {"device_name": "cuda", **methods})
     platforms._current_platform = cuda.CudaPlatform()
 
