@@ -19,7 +19,7 @@ use crate::warning::Warning;
 /// A shape that `tp` does not divide, or an overflow.
 pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
-    rules.adjust = whole_kernel;
+    rules.adjust = as_kept;
     if rules.settings.index_dtype.is_none() {
         rules.settings.index_dtype = Some(IndexFormat::Bf16);
     }
@@ -64,13 +64,21 @@ fn latent(mixer: &Mixer) -> Option<&Latent> {
     }
 }
 
-/// A column more than the `kernel − 1` that a step needs.
-fn whole_kernel(mut mixer: Mixer) -> Mixer {
-    if let Mixer::Recurrent(recurrent) = &mut mixer
-        && let Some(conv) = &mut recurrent.conv
-    {
-        let rule = format!("{} + 1: the whole kernel is kept", conv.kernel.source());
-        conv.kernel = Fact::derived(conv.kernel.get().saturating_add(1), rule);
+/// A column of the convolution more than the `kernel − 1` that a step needs, and a token of a window less than it has:
+/// the step adds its own (`LinearAttentionLayer` and `DynamicSlidingWindowLayer` of `cache_utils.py`, 5.19).
+fn as_kept(mut mixer: Mixer) -> Mixer {
+    match &mut mixer {
+        Mixer::Recurrent(recurrent) => {
+            if let Some(conv) = &mut recurrent.conv {
+                let rule = format!("{} + 1: the whole kernel is kept", conv.kernel.source());
+                conv.kernel = Fact::derived(conv.kernel.get().saturating_add(1), rule);
+            }
+        }
+        Mixer::Sliding { window, .. } | Mixer::Chunked { chunk: window, .. } => {
+            let rule = format!("{} − 1: the newest token is added by each step", window.source());
+            *window = Fact::derived(window.get().saturating_sub(1), rule);
+        }
+        _ => {}
     }
     mixer
 }
@@ -93,6 +101,15 @@ mod tests {
             "intermediate_size": 5120, "state_size": 16, "conv_kernel": 4, "torch_dtype": "float32"}"#;
         let bytes = figure(config, &Settings::default(), "fixed_bytes_per_request");
         assert_eq!(bytes, 64 * 5120 * (4 + 16) * 4);
+    }
+
+    /// `DynamicSlidingWindowLayer` of transformers 5.19 keeps the last `sliding_window − 1` tokens: 127 × 2 × 64 × 2 B.
+    #[test]
+    fn a_window_keeps_a_token_less() {
+        let config = r#"{"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 64,
+            "layer_types": ["sliding_attention"], "sliding_window": 128, "dtype": "bfloat16"}"#;
+        let settings = Settings { context: Some(1000), ..Settings::default() };
+        assert_eq!(figure(config, &settings, "window_bytes"), 127 * 2 * 64 * 2);
     }
 
     /// DeepSeek-R1 in llama.cpp before latent support, and in transformers: 61 × (128 × 192 + 128 × 128) × 2 B.

@@ -1,5 +1,6 @@
 //! How a context is split into streams of cells.
 
+use super::classes;
 use crate::engine::{Query, needed};
 use crate::{Error, Result};
 
@@ -45,12 +46,13 @@ impl Cells {
         if asked == 0 {
             return Err(Error::setting("n_ctx", format!("{total} cells for {sequences} sequences")));
         }
+        let snapshots = settings.n_rs_seq.unwrap_or(settings.draft_tokens());
         Ok(Self {
             asked: if unified { total } else { total / sequences },
             per_stream: padded(asked)?,
             streams,
             sequences,
-            snapshots: settings.n_rs_seq.unwrap_or(settings.draft_tokens()),
+            snapshots: if classes::rolls_back(query.architecture) { snapshots } else { 0 },
             ubatch: settings.n_ubatch.unwrap_or(DEFAULT_UBATCH),
             full_window: settings.swa_full.unwrap_or(false),
         })

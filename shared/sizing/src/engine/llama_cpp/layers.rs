@@ -17,7 +17,7 @@ use crate::{Bytes, Result};
 
 /// Classes whose window llama.cpp does not use: their layers keep every token (`llama-model.cpp`; Phi-3's window is
 /// switched off there).
-const WINDOW_UNUSED: [&str; 11] = [
+const WINDOW_UNUSED: [&str; 16] = [
     "mistral",
     "mixtral",
     "ministral",
@@ -29,7 +29,24 @@ const WINDOW_UNUSED: [&str; 11] = [
     "qwen3_moe",
     "starcoder2",
     "granite",
+    "dots1",
+    "ministral3",
+    "phi4mm",
+    "phimoe",
+    "qwen2_5_vl_text",
 ];
+
+/// What a pooled indexer keeps of every token: its key, its gate and its pooled value (`llama_memory_hybrid_idx`).
+const POOLED_PARTS: u64 = 3;
+
+/// Which tokens have a cell of index keys.
+#[derive(Clone, Copy, Debug)]
+enum IndexCells {
+    /// Every token, with so many rows as wide as a key.
+    EachToken { parts: u64 },
+    /// Every group of the indexer's pool, in a stream of its sequence.
+    EachGroup,
+}
 
 /// Equal caches of several layers.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,19 +198,20 @@ impl Build<'_> {
             }
             Mixer::IndexedFull(heads, index) => {
                 caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?);
-                caches.push(self.index(index, layers)?);
+                caches.push(self.index(index, layers, IndexCells::EachToken { parts: 1 })?);
             }
             Mixer::Mla(_) => self.k_only(kept, layers, caches)?,
             Mixer::Dsa { index, .. } => {
                 self.k_only(kept, layers, caches)?;
                 if let Some(index) = index {
-                    caches.push(self.index(index, layers)?);
+                    let parts = if index.pool.get() > 1 { POOLED_PARTS } else { 1 };
+                    caches.push(self.index(index, layers, IndexCells::EachToken { parts })?);
                 }
             }
             Mixer::Compressed(attention) => {
                 self.k_only(kept, layers, caches)?;
                 if let Some(index) = attention.compression.as_ref().and_then(|branch| branch.index.as_ref()) {
-                    caches.push(self.index(index, layers)?);
+                    caches.push(self.index(index, layers, IndexCells::EachGroup)?);
                 }
             }
             Mixer::Recurrent(_) => caches.extend(self.state(kept, layers)?),
@@ -257,24 +275,31 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Index keys in the type of the K cache, without scales of their own (`llama_kv_cache_dsa`).
-    fn index(&self, index: &IndexKeys, layers: u64) -> Result<Cache> {
+    /// Index keys in the type of the K cache, without scales of their own (`llama_kv_cache_dsa`,
+    /// `llama_memory_hybrid_idx`).
+    fn index(&self, index: &IndexKeys, layers: u64, cells: IndexCells) -> Result<Cache> {
         let format: KvFormat = self.formats.k().format;
-        let width = index.width.get();
-        let cell = match self.formats.settings().index_dtype {
-            Some(own) => own.key(width)?.times(index.heads.get())?,
-            None => format.row(index.heads.get(), width)?,
+        let (heads, width) = (index.heads.get(), index.width.get());
+        let key = match self.formats.settings().index_dtype {
+            Some(own) => own.key(width)?.times(heads)?,
+            None => format.row(heads, width)?,
         };
-        let ratio = index.pool.get().max(1);
-        let pooled = ratio > 1;
+        let own = self.cells;
+        let (cell, cells, copies, ratio) = match cells {
+            IndexCells::EachToken { parts } => (key.times(parts)?, own.per_stream, own.streams, 1),
+            IndexCells::EachGroup => {
+                let ratio = index.pool.get().max(1);
+                (key, own.compressed(ratio)?, own.sequences, ratio)
+            }
+        };
         Ok(Cache {
             role: Role::Index,
             layers,
             k: cell,
             v: Bytes::ZERO,
             cell,
-            cells: if pooled { self.cells.compressed(ratio)? } else { self.cells.per_stream },
-            copies: if pooled { self.cells.sequences } else { self.cells.streams },
+            cells,
+            copies,
             ratio,
             row_padding: Bytes::ZERO,
             formats: [format.name(), format.name()],

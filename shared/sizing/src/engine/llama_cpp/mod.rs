@@ -4,6 +4,7 @@
 //! `llama-memory-recurrent.cpp`, `llama-hparams.cpp`, `llama-model.cpp` (`create_memory`).
 
 mod cells;
+mod classes;
 mod layers;
 mod log;
 
@@ -69,6 +70,10 @@ impl<'q> LlamaPlan<'q> {
             rank.add_drafts(drafts);
         }
         let cells = Cells::new(query)?;
+        if settings.n_rs_seq.is_some_and(|asked| asked > 0) && !classes::rolls_back(query.architecture) {
+            let message = "llama.cpp keeps no snapshots of this class's state; none are counted";
+            warnings.push(Warning::new("n_rs_seq", message));
+        }
         let caches = layers::caches(&rank, &formats, &cells)?;
         Ok(Self { query, settings, rank, cells, caches, warnings })
     }
