@@ -20,6 +20,9 @@ impl VllmPlan<'_> {
         let (Some(_), Some(length)) = (self.settings.available_kv_bytes, self.max_model_len) else {
             return Ok(lines);
         };
+        if self.grouping.groups.is_empty() {
+            return Ok(lines);
+        }
         let tokens = group_digits(self.logged_tokens(length)?);
         let concurrency = self.max_concurrency(length)?;
         let length = group_digits(length);
