@@ -27,12 +27,23 @@ struct Less {
     why: &'static str,
 }
 
-const LESS: [Less; 1] = [Less {
-    engine: EngineKind::SgLang,
-    formats: Formats::Plain,
-    holds_for: |mixer| matches!(mixer, Mixer::Compressed(_)),
-    why: "its pools of compressed attention hold FP8 records whatever is asked for (`dsv4/kv_layout.py`)",
-}];
+const LESS: [Less; 3] = [
+    Less {
+        engine: EngineKind::SgLang,
+        formats: Formats::Plain,
+        holds_for: |mixer| matches!(mixer, Mixer::Compressed(_)),
+        why: "its pools of compressed attention hold FP8 records whatever is asked for (`dsv4/kv_layout.py`)",
+    },
+    Less { formats: Formats::Plain, ..NEWEST_TOKEN_APART },
+    Less { formats: Formats::Own, ..NEWEST_TOKEN_APART },
+];
+
+const NEWEST_TOKEN_APART: Less = Less {
+    engine: EngineKind::Transformers,
+    formats: Formats::Own,
+    holds_for: |mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }),
+    why: "a window keeps a token less, since each step brings its own (`DynamicSlidingWindowLayer`)",
+};
 
 impl Less {
     fn holds(&self, kind: EngineKind, formats: Formats, architecture: &Architecture) -> bool {
