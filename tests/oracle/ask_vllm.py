@@ -267,12 +267,12 @@ def engine_config(config, settings):
 def layer_specs(vllm_config, settings):
     """The caches of every pipeline rank's layers, and the layouts that their back ends take."""
     import torch
+    from vllm.compilation.backends import set_model_tag
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.model_loader.utils import initialize_model
     from vllm.platforms import current_platform
     from vllm.utils.torch_utils import set_default_torch_dtype
     from vllm.v1.attention.backends.utils import get_supported_kv_cache_layouts
-    from vllm.v1.spec_decode.utils import create_vllm_config_for_draft_model
     from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
     from vllm.v1.worker.worker_base import get_current_attn_backends
 
@@ -286,7 +286,8 @@ def layer_specs(vllm_config, settings):
             model = initialize_model(vllm_config=vllm_config, model_config=vllm_config.model_config)
             if settings.get("draft_layers") and rank == pp - 1:
                 draft = vllm_config.speculative_config.draft_model_config
-                initialize_model(vllm_config=create_vllm_config_for_draft_model(vllm_config), model_config=draft)
+                with set_model_tag("eagle_head"):
+                    initialize_model(vllm_config=vllm_config, model_config=draft)
         with set_current_vllm_config(vllm_config):
             current_platform.update_block_size_for_backend(vllm_config)
             specs.append(get_kv_cache_spec(vllm_config))
