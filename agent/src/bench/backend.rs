@@ -3,6 +3,7 @@ use std::time::Duration;
 use kvscope_protocol::run::Machine;
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
+use serde::{Deserialize, Serialize};
 
 use super::shape::FormShape;
 use super::{BenchError, Interrupt};
@@ -17,6 +18,9 @@ pub(crate) trait Backend {
 
     /// Measures the ceilings in about `time`.
     fn calibrate(&mut self, time: Duration, interrupt: Interrupt<'_>) -> Result<Calibrated, BenchError>;
+
+    /// Measures two of the ceilings in a fraction of a second, to see whether an earlier calibration still holds.
+    fn probe(&mut self) -> Result<Probe, BenchError>;
 
     /// Bytes of state that may be held now without pressing on what else runs.
     fn free_state_bytes(&self) -> Bytes;
@@ -33,13 +37,20 @@ pub(crate) trait Backend {
 }
 
 /// The ceilings, and what they were measured with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Calibrated {
     pub(crate) calibration: Calibration,
     /// The buffer that is read for the read ceiling and to empty caches.
     pub(crate) buffer: Bytes,
     /// The instruction set of the ceilings.
-    pub(crate) instructions: &'static str,
+    pub(crate) instructions: String,
+}
+
+/// Two ceilings as they are now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) read_bytes_per_second: f64,
+    pub(crate) flops_per_second: f64,
 }
 
 /// How a kernel lays out the state of one layer of the whole batch.

@@ -5,6 +5,7 @@
 //! all cores, `form`, `subject` and `shape` say what a model's layers are, `layers` chooses how much of a model fits memory and time, `runner` follows the protocol, `store` keeps runs.
 
 mod backend;
+mod calibration;
 mod cpu;
 mod form;
 mod layers;
@@ -15,17 +16,21 @@ mod record;
 mod runner;
 #[cfg(test)]
 mod runner_tests;
+mod samples;
 mod shape;
 mod stats;
 mod store;
 mod subject;
+mod worker_time;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvscope_protocol::run::{LineWarning, Run};
 use kvscope_sizing::Bytes;
+use kvscope_sizing::prediction::Calibration;
 
+pub use calibration::{CalibrationLength, CalibrationUse};
 pub use form::Form;
 pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Stage};
 pub use shape::*;
@@ -46,6 +51,19 @@ pub fn run(
 ) -> Result<Run, BenchError> {
     let mut backend = cpu::CpuBackend::new()?;
     runner::run(&mut backend, plan, cases, store, progress, Interrupt { cancel })
+}
+
+/// Measures the ceilings of this machine and keeps them for later runs.
+pub fn calibrate(
+    length: CalibrationLength,
+    store: &Store,
+    cancel: &AtomicBool,
+) -> Result<Calibration, BenchError> {
+    let mut backend = cpu::CpuBackend::new()?;
+    let interrupt = Interrupt { cancel };
+    let calibrated = calibration::measure(&mut backend, length.time(), store, interrupt)?;
+    interrupt.check()?;
+    Ok(calibrated.calibration)
 }
 
 /// Why nothing could be measured, stored or read: one line each.

@@ -2,9 +2,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kvscope_protocol::run::Cache;
 use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::{Bytes, Tokens};
 
+use super::calibration::CalibrationUse;
 use super::shape::FormShape;
 
 /// Contexts of the quick form: 4Ki to 256Ki tokens, each a whole number of pages.
@@ -20,12 +22,14 @@ pub struct Plan {
     pub seed: u64,
     /// The most state that all cases together hold; it is lowered to a quarter of the free memory.
     pub state_limit: Bytes,
+    /// Which calibration predicts.
+    pub calibration: CalibrationUse,
 }
 
 impl Plan {
     /// A plan with the usual limits: 4 GiB of state.
     pub fn new(budget: Duration) -> Self {
-        Self { budget, seed: 0x6B76, state_limit: Bytes::new(4 << 30) }
+        Self { budget, seed: 0x6B76, state_limit: Bytes::new(4 << 30), calibration: CalibrationUse::Stored }
     }
 }
 
@@ -44,6 +48,8 @@ pub struct CaseRequest {
     pub context: Tokens,
     /// Requests in the step.
     pub batch: u64,
+    /// Whether caches are emptied before each step, or left with what the step before put into them.
+    pub cache: Cache,
     /// What sizing says of it.
     pub sizing: Arc<dyn CaseSizing>,
 }
@@ -57,6 +63,7 @@ impl fmt::Debug for CaseRequest {
             .field("model", &self.model)
             .field("context", &self.context)
             .field("batch", &self.batch)
+            .field("cache", &self.cache)
             .finish_non_exhaustive()
     }
 }

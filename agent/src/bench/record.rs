@@ -5,19 +5,18 @@ use kvscope_sizing::Bytes;
 use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::prediction::{Calibration, Grade, Place, PredictedTime, Work};
 
-use super::backend::{Calibrated, Check, Layout, PreparedCase};
+use super::backend::{Calibrated, Check, Layout, PreparedCase, Resident};
 use super::cpu::CACHE_MULTIPLE;
 use super::plan::CaseRequest;
+use super::samples::{LEAST_SAMPLES, Samples, WANTED_SAMPLES};
 use super::{BenchError, in_words, stats};
 
-/// Fewer samples than this make no figure that holds.
-pub(crate) const LEAST_SAMPLES: usize = 3;
-/// Samples that each case is to have where the budget allows it.
-pub(crate) const WANTED_SAMPLES: usize = 10;
 /// A coefficient of variation above this is unsteady.
 const STEADY: f64 = 0.1;
-/// A ceiling whose repeats spread wider than this share of their median is unsteady.
-const STEADY_CEILING: f64 = 0.35;
+/// A case that lost more than this share of its samples says little.
+const MOST_DROPS: f64 = 0.34;
+/// What the system shows may differ from what was asked by so much, or by one in a hundred.
+const RESIDENT_TOLERANCE: u64 = 2 << 20;
 /// What a working set must exceed to be in memory where the system does not tell its caches.
 const UNKNOWN_CACHE: u64 = 1 << 30;
 
@@ -29,7 +28,7 @@ pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
         model: request.model.clone(),
         context: request.context,
         batch: request.batch,
-        cache: Cache::Cold,
+        cache: request.cache,
         layers_measured: 0,
         layers_total: request.layers,
         predicted: Predicted {
@@ -39,8 +38,12 @@ pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
             seconds: None,
             grade: Grade::Calibrated,
             bound: None,
+            memory_seconds: None,
+            compute_seconds: None,
+            launches: None,
         },
         measured: None,
+        fitted: None,
         read_bytes: None,
         written_bytes: None,
         flops: None,
@@ -62,6 +65,8 @@ pub(crate) struct Demand {
     pub(crate) borrowed: Bytes,
     /// Reads, writes and operations by sizing.
     pub(crate) cost: StepCost,
+    /// Starts of the workers.
+    pub(crate) launches: u64,
     /// The time of the step.
     pub(crate) time: PredictedTime,
 }
@@ -75,10 +80,14 @@ pub(crate) fn demand(
 ) -> Result<Demand, BenchError> {
     let cost = request.sizing.cost(layers, request.context, request.batch)?;
     let launches = layout.launches.saturating_mul(layers);
-    let time = calibration.predict(&Work::of(&cost, launches, Place::Memory))?;
     let state = request.sizing.state_bytes(layers, request.context, request.batch)?;
     let borrowed = request.sizing.borrowed_bytes(layers, request.context, request.batch)?;
-    Ok(Demand { state, borrowed, cost, time })
+    let place = match request.cache {
+        Cache::Cold => Place::Memory,
+        Cache::Hot => Place::Hot(state.plus(borrowed)?),
+    };
+    let time = calibration.predict(&Work::of(&cost, launches, place))?;
+    Ok(Demand { state, borrowed, cost, launches, time })
 }
 
 /// Puts in everything that is known before the measurement.
@@ -89,7 +98,8 @@ pub(crate) fn predict(
     layers: u64,
     calibrated: &Calibrated,
 ) -> Result<(), BenchError> {
-    let Demand { state, borrowed, cost, time } = demand(request, layout, layers, &calibrated.calibration)?;
+    let Demand { state, borrowed, cost, launches, time } =
+        demand(request, layout, layers, &calibrated.calibration)?;
     let padding = Bytes::new(layout.padding_bytes).times(layers)?;
     case.layers_measured = layers;
     case.read_bytes = Some(cost.read_bytes);
@@ -102,7 +112,18 @@ pub(crate) fn predict(
         seconds: Some(time.seconds),
         grade: time.grade,
         bound: Some(time.bound),
+        memory_seconds: Some(time.memory_seconds),
+        compute_seconds: Some(time.compute_seconds),
+        launches: Some(launches),
     };
+    for one in &cost.operations {
+        if calibrated.calibration.ceilings.rate(one.operand, one.rows).is_none() {
+            case.warnings.push(format!(
+                "no rate was measured for {} operands; they are taken to be as fast as values in registers",
+                one.operand.name()
+            ));
+        }
+    }
     if layers < case.layers_total {
         case.warnings.push(format!(
             "{layers} of {} layers were held and read, as many as memory and time allow; all figures are for those",
@@ -138,7 +159,7 @@ fn warn_of_caches(case: &mut Case, state: Bytes, calibrated: &Calibrated) {
             in_words(calibrated.buffer.get())
         ));
     }
-    if !is_small_for_caches(state, &calibrated.calibration) {
+    if case.cache == Cache::Hot || !is_small_for_caches(state, &calibrated.calibration) {
         return;
     }
     case.warnings.push(if buffer_is_small {
@@ -191,7 +212,7 @@ pub(crate) fn check(case: &mut Case, check: Check, asked: Bytes) {
 pub(crate) fn measure(
     case: &mut Case,
     prepared: &dyn PreparedCase,
-    samples: &[f64],
+    samples: &Samples,
     calibration: &Calibration,
 ) {
     if case.correct != Some(true) {
@@ -199,22 +220,31 @@ pub(crate) fn measure(
         case.measured = None;
         return;
     }
-    let Some(seconds) = stats::summarise(samples) else { return };
+    let (kept, drops) = (samples.kept(), samples.drops());
+    let Some(seconds) = stats::summarise(&kept) else { return };
     let resident = prepared.resident();
+    let lost = drops.len() as f64 / samples.taken().max(1) as f64;
     case.measured = Some(Measured {
         asked_bytes: prepared.asked_bytes(),
         resident_bytes: resident.map(|resident| resident.bytes),
         huge_page_bytes: resident.and_then(|resident| resident.huge_page_bytes),
         seconds,
-        samples_seconds: samples.to_vec(),
+        samples_seconds: kept,
+        drops,
     });
     let touched = case.read_bytes.map(|read| read.get() + case.written_bytes.unwrap_or_default().get());
     let memory = touched.map(|bytes| bytes as f64 / calibration.ceilings.read_bytes_per_second);
-    let compute = case.flops.map(|flops| flops as f64 / calibration.ceilings.flops_per_second);
+    let busy = case
+        .predicted
+        .memory_seconds
+        .zip(case.predicted.compute_seconds)
+        .map(|(memory, compute)| memory.max(compute));
     case.bandwidth_share = memory.map(|memory| memory / seconds.median);
-    case.bound_share = memory.zip(compute).map(|(memory, compute)| memory.max(compute) / seconds.median);
-    case.status = if samples.len() < LEAST_SAMPLES {
-        format!("partial: {} so far", in_samples(samples.len()))
+    case.bound_share = busy.map(|busy| busy / seconds.median);
+    case.status = if samples.taken() < LEAST_SAMPLES {
+        format!("partial: {} so far", in_samples(samples.taken()))
+    } else if lost > MOST_DROPS {
+        format!("unsteady: {:.0} % of the samples were disturbed by another process", lost * 100.0)
     } else if seconds.cv.is_some_and(|cv| cv > STEADY) {
         "unsteady: the samples lie far apart".to_owned()
     } else {
@@ -222,12 +252,33 @@ pub(crate) fn measure(
     };
 }
 
-/// A prediction from a ceiling that could not be measured steadily judges nothing.
+/// Says why the system shows other bytes than were asked for, where the two differ by more than is explained by whole pages
+/// and the process's own small change.
+pub(crate) fn explain_resident(case: &mut Case, asked: Bytes, resident: Option<Resident>) {
+    let Some(Resident { bytes, huge_page_bytes }) = resident else {
+        case.warnings.push("the system does not say how much of the state is in memory".to_owned());
+        return;
+    };
+    let tolerance = RESIDENT_TOLERANCE.max(asked.get() / 100);
+    if bytes.get().abs_diff(asked.get()) <= tolerance {
+        return;
+    }
+    let why = if bytes < asked {
+        "the rest is not in memory: swapped out, or given back by something else of this process".to_owned()
+    } else {
+        let large = huge_page_bytes.map_or("an unknown part".to_owned(), |bytes| in_words(bytes.get()));
+        format!("large pages ({large}) round up, and the process got other memory meanwhile")
+    };
+    case.warnings.push(format!(
+        "{} were asked for and the system shows {}: {why}",
+        in_words(asked.get()),
+        in_words(bytes.get())
+    ));
+}
+
+/// A prediction from ceilings that did not hold still judges nothing.
 fn unsteady_ceiling(calibration: &Calibration) -> Option<String> {
-    let spread = &calibration.relative_spread;
-    let ceilings = [("read", spread.read), ("FLOP", spread.flops)];
-    let (name, spread) = ceilings.into_iter().find(|(_, spread)| *spread > STEADY_CEILING)?;
-    Some(format!("unsteady: the {name} ceiling varied by {:.0} % while it was measured", spread * 100.0))
+    calibration.unsteady.first().map(|why| format!("unsteady: {}", why.sentence))
 }
 
 /// Puts in what an end of the run means for a case that has `samples` samples.

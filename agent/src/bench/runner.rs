@@ -2,22 +2,25 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use kvscope_protocol::run::{Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, verdicts};
+use kvscope_protocol::run::{
+    Cache, Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, fit_half, put_fits, verdicts,
+};
 use kvscope_sizing::Tokens;
 use kvscope_sizing::prediction::Calibration;
 
 use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase};
+use super::calibration::{self, CalibrationLength};
 use super::layers::{Limits, Need, Wave, waves};
-use super::machine::ProcessorTime;
+use super::machine::Environment;
 use super::plan::{CaseRequest, Divided, Plan, Progress, Stage};
-use super::record::{self, WANTED_SAMPLES};
+use super::record;
+use super::samples::{Sample, Samples, WANTED_SAMPLES};
 use super::store::{RunWriter, Store};
-use super::{BenchError, Interrupt, in_words, machine};
+use super::{BenchError, Interrupt, in_words, worker_time};
 
-/// More samples than this show nothing new.
-const MOST_SAMPLES: usize = 40;
-/// A standard error of the mean below this is steady enough to stop.
-const STEADY_ERROR: f64 = 0.0025;
+/// A case is warmed up by so many steps, or for so long where a step takes longer: clocks rise, address caches fill.
+const WARM_UP_STEPS: usize = 3;
+const WARM_UP: Duration = Duration::from_millis(25);
 /// Figures are stored when a case has this many samples, so that a killed run keeps them.
 const STORED_AT: [usize; 4] = [3, WANTED_SAMPLES, 20, 30];
 /// Random numbers are written this many times slower than memory is read, first touch included.
@@ -35,11 +38,12 @@ pub(crate) fn run(
         return Err(BenchError::NoCases);
     }
     let clock = Clock { started: Instant::now(), budget: plan.budget };
-    let processor_before = ProcessorTime::now();
+    let before = Environment::now();
     let machine = backend.machine();
     let started = SystemTime::now();
     progress(clock.progress(Stage::Calibrating, None));
-    let calibrated = backend.calibrate(calibration_time(plan.budget), interrupt)?;
+    let time = calibration_time(plan.budget);
+    let calibrated = calibration::obtain(backend, plan.calibration, time, store, interrupt)?;
 
     let mut run = begin(backend.name(), plan, requests, machine, &calibrated.calibration, started);
     let mut writer = store.create(&run.run)?;
@@ -58,22 +62,24 @@ pub(crate) fn run(
     let (jobs, groups) = session.choose(&mut run.cases)?;
     session.measure_all(&jobs, &groups, &mut run.cases)?;
 
+    let fits = put_fits(&mut run.cases, &run.plan.fit_half);
+    for case in run.cases.iter().filter(|case| fits.iter().any(|(form, _)| *form == case.form)) {
+        writer.append(&Line::Case(Box::new(case.clone())))?;
+    }
     run.verdicts = verdicts(&run.cases);
     for verdict in &run.verdicts {
         writer.append(&Line::Verdict(Box::new(verdict.clone())))?;
     }
     run.ended = if interrupt.is_set() { Ended::Cancelled } else { Ended::Complete };
-    run.machine.load_after = machine::load();
-    run.machine.steal_share =
-        ProcessorTime::now().zip(processor_before).and_then(|(now, before)| now.stolen_since(before));
+    before.end(&mut run.machine);
     writer.append(&Line::End { ended: run.ended, machine: Box::new(run.machine.clone()) })?;
     progress(Progress { stage: Stage::Done, fraction: 1.0, remaining_seconds: 0.0, case: None });
     Ok(run)
 }
 
-/// A sixth of the budget, between 0.2 and 4 s.
+/// A sixth of the budget, at most the quick form of a calibration.
 fn calibration_time(budget: Duration) -> Duration {
-    (budget / 6).clamp(Duration::from_millis(200), Duration::from_secs(4))
+    (budget / 6).clamp(Duration::from_millis(200), CalibrationLength::Quick.time())
 }
 
 fn begin(
@@ -92,16 +98,19 @@ fn begin(
     }
     let stamp = humantime::format_rfc3339_seconds(started).to_string();
     let nanoseconds = started.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+    let cases: Vec<Case> =
+        requests.iter().enumerate().map(|(index, request)| record::blank(index, request)).collect();
+    let fit_half = fit_half(&cases);
     Run {
         run: format!("{}-{:04x}", stamp.replace(['-', ':'], ""), nanoseconds >> 14),
         schema: RUN_SCHEMA,
         backend: backend.to_owned(),
         started: stamp,
         ended: Ended::Interrupted,
-        plan: PlanRecord { budget_seconds: plan.budget.as_secs_f64(), forms, seed: plan.seed },
+        plan: PlanRecord { budget_seconds: plan.budget.as_secs_f64(), forms, seed: plan.seed, fit_half },
         machine,
         calibration: Some(calibration.clone()),
-        cases: requests.iter().enumerate().map(|(index, request)| record::blank(index, request)).collect(),
+        cases,
         transfers: Vec::new(),
         verdicts: Vec::new(),
     }
@@ -135,7 +144,8 @@ struct Active {
     index: usize,
     prepared: Box<dyn PreparedCase>,
     empty_caches: bool,
-    samples: Vec<f64>,
+    is_hot: bool,
+    samples: Samples,
     /// Whether it can give no more samples that hold.
     failed: bool,
     /// How long the last turn took, emptying of caches included.
@@ -144,12 +154,7 @@ struct Active {
 
 impl Active {
     fn is_done(&self) -> bool {
-        let count = self.samples.len();
-        let error =
-            super::stats::coefficient_of_variation(&self.samples).map(|cv| cv / (count as f64).sqrt());
-        self.failed
-            || count >= MOST_SAMPLES
-            || (count >= WANTED_SAMPLES && error.is_some_and(|error| error < STEADY_ERROR))
+        self.failed || self.samples.is_enough()
     }
 }
 
@@ -305,7 +310,7 @@ impl Session<'_, '_> {
             let mut active = self.prepare(wave, jobs, cases, deadline)?;
             self.measure_in_turns(&mut active, cases, deadline)?;
             for case in &active {
-                record::end(&mut cases[case.index], case.samples.len(), self.interrupt.is_set());
+                record::end(&mut cases[case.index], case.samples.taken(), self.interrupt.is_set());
                 self.writer.append(&Line::Case(Box::new(cases[case.index].clone())))?;
             }
         }
@@ -346,8 +351,9 @@ impl Session<'_, '_> {
                 }
             };
             record::check(case, prepared.check(), prepared.asked_bytes());
+            record::explain_resident(case, prepared.asked_bytes(), prepared.resident());
             if case.correct != Some(true) {
-                record::measure(case, prepared.as_ref(), &[], &self.calibrated.calibration);
+                record::measure(case, prepared.as_ref(), &Samples::default(), &self.calibrated.calibration);
                 self.writer.append(&Line::Case(Box::new(case.clone())))?;
                 continue;
             }
@@ -355,8 +361,10 @@ impl Session<'_, '_> {
             active.push(Active {
                 index,
                 prepared,
-                empty_caches: record::is_small_for_caches(bytes, &self.calibrated.calibration),
-                samples: Vec::new(),
+                is_hot: request.cache == Cache::Hot,
+                empty_caches: request.cache == Cache::Cold
+                    && record::is_small_for_caches(bytes, &self.calibrated.calibration),
+                samples: Samples::default(),
                 failed: false,
                 turn: Duration::from_secs_f64(case.predicted.seconds.unwrap_or(0.0)),
             });
@@ -371,7 +379,7 @@ impl Session<'_, '_> {
         cases: &mut [Case],
         deadline: Instant,
     ) -> Result<(), BenchError> {
-        for round in 0..=MOST_SAMPLES {
+        for round in 0_usize.. {
             let mut turns = 0;
             for case in active.iter_mut().filter(|case| !case.is_done()) {
                 if self.interrupt.is_set() {
@@ -390,16 +398,32 @@ impl Session<'_, '_> {
                     case.failed = true;
                     continue;
                 }
-                let seconds = case.prepared.step().as_secs_f64();
-                case.turn = begun.elapsed();
-                // The first round warms up: clocks, address caches, and the estimate of a turn.
+                // The first round warms up, and tells how long a turn is.
                 if round == 0 {
+                    let emptied = begun.elapsed();
+                    let mut once = case.prepared.step();
+                    for _ in 1..WARM_UP_STEPS {
+                        if begun.elapsed() < WARM_UP {
+                            once = case.prepared.step();
+                        }
+                    }
+                    case.turn = emptied + once;
                     continue;
                 }
-                case.samples.push(seconds);
+                // Something else was in the caches since the last turn; a hot step follows one of its own.
+                if case.is_hot {
+                    case.prepared.step();
+                }
+                let before = worker_time::of_this_process();
+                let elapsed = case.prepared.step();
+                let processor = worker_time::of_this_process()
+                    .zip(before)
+                    .map(|(after, before)| after.saturating_sub(before));
+                case.turn = begun.elapsed();
+                case.samples.push(Sample::new(elapsed, processor));
                 let record = &mut cases[case.index];
                 record::measure(record, case.prepared.as_ref(), &case.samples, &self.calibrated.calibration);
-                if STORED_AT.contains(&case.samples.len()) {
+                if STORED_AT.contains(&case.samples.taken()) {
                     self.writer.append(&Line::Case(Box::new(record.clone())))?;
                 }
             }

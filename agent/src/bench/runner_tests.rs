@@ -4,14 +4,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use kvscope_protocol::run::{Cache, Ended, Line, Machine, Run};
 use kvscope_sizing::cost::StepCost;
-use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings};
+use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings, ReadPoint, Unsteady};
 use kvscope_sizing::{Bytes, KvFormat, Tokens};
 
-use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Resident};
+use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Probe, Resident};
+use super::calibration::CalibrationUse;
 use super::plan::{CaseRequest, CaseSizing, Divided, Plan, Progress};
 use super::shape::{FormShape, GqaShape, TokenRange};
 use super::store::Store;
@@ -27,6 +28,10 @@ struct Fake {
     refuses_emptying: bool,
     buffer: u64,
     kernel_instructions: &'static str,
+    calibrated: usize,
+    date: SystemTime,
+    read_now: f64,
+    unsteady: bool,
 }
 
 impl Fake {
@@ -40,6 +45,10 @@ impl Fake {
             refuses_emptying: false,
             buffer: 1024,
             kernel_instructions: "wide",
+            calibrated: 0,
+            date: SystemTime::now(),
+            read_now: 1e9,
+            unsteady: false,
         }
     }
 }
@@ -55,17 +64,33 @@ impl Backend for Fake {
 
     fn calibrate(&mut self, _time: Duration, interrupt: Interrupt<'_>) -> Result<Calibrated, BenchError> {
         interrupt.check()?;
-        let ceilings =
-            Ceilings { read_bytes_per_second: 1e9, flops_per_second: 1e12, ..Ceilings::default() };
+        let ceilings = Ceilings {
+            read_bytes_per_second: 1e9,
+            flops_per_second: 1e12,
+            read_by_working_set: vec![ReadPoint {
+                working_set_bytes: Bytes::new(512),
+                bytes_per_second: 4e9,
+            }],
+            ..Ceilings::default()
+        };
         let calibration = Calibration {
-            date: "2026-11-29T15:00:00Z".to_owned(),
+            date: humantime::format_rfc3339_seconds(self.date).to_string(),
             ceilings,
             relative_spread: CeilingSpread::default(),
             last_level_cache_bytes: Some(Bytes::new(256)),
             workers: 1,
-            unsteady: Vec::new(),
+            unsteady: self
+                .unsteady
+                .then(|| Unsteady { of: "core".to_owned(), sentence: "core 0 was shared".to_owned() })
+                .into_iter()
+                .collect(),
         };
-        Ok(Calibrated { calibration, buffer: Bytes::new(self.buffer), instructions: "wide" })
+        self.calibrated += 1;
+        Ok(Calibrated { calibration, buffer: Bytes::new(self.buffer), instructions: "wide".to_owned() })
+    }
+
+    fn probe(&mut self) -> Result<Probe, BenchError> {
+        Ok(Probe { read_bytes_per_second: self.read_now, flops_per_second: 1e12 })
     }
 
     fn free_state_bytes(&self) -> Bytes {
@@ -175,6 +200,7 @@ fn request(context: u64) -> CaseRequest {
         model: "a-model".to_owned(),
         context: Tokens::new(context),
         batch: 2,
+        cache: Cache::Cold,
         sizing: Arc::new(Flat { heads: 4 }),
     }
 }
@@ -186,7 +212,7 @@ fn go(
     progress: &mut dyn FnMut(Progress),
     cancel: &AtomicBool,
 ) -> Result<Run, BenchError> {
-    let plan = Plan::new(Duration::from_secs(5));
+    let plan = Plan { calibration: CalibrationUse::New, ..Plan::new(Duration::from_secs(5)) };
     runner::run(backend, &plan, requests, store, progress, Interrupt { cancel })
 }
 
@@ -291,13 +317,13 @@ fn cancelling_keeps_what_was_measured() {
     let (mut backend, cancel) = (Fake::new(), AtomicBool::new(false));
     let steps = Rc::clone(&backend.steps);
     let mut stop_after_five = |_: Progress| {
-        if steps.get() == 5 {
+        if steps.get() == 7 {
             cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     };
     let run = go(&mut backend, &[request(64)], &store, &mut stop_after_five, &cancel).unwrap();
     assert_eq!(run.ended, Ended::Cancelled);
-    // The sixth step was already begun; the first of the six warmed up.
+    // The eighth step was already begun; the first three warmed up.
     assert_eq!(run.cases[0].measured.as_ref().unwrap().seconds.n, 5);
     assert!(
         run.cases[0].warnings.iter().any(|warning| warning == "the run was cancelled after 5 samples of 10")
@@ -316,7 +342,8 @@ fn small_states_have_their_caches_emptied_before_each_step() {
         let mut backend = Fake::new();
         let run =
             go(&mut backend, &[request(context)], &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
-        assert_eq!(backend.emptied, if emptied { backend.steps.get() } else { 0 });
+        // Once before the three steps that warm up, then before each.
+        assert_eq!(backend.emptied, if emptied { backend.steps.get() - 2 } else { 0 });
         assert_eq!(
             run.cases[0].warnings.iter().any(|warning| warning.contains("caches are emptied")),
             emptied
@@ -371,6 +398,85 @@ fn a_narrower_kernel_and_a_check_of_one_request_are_told() {
         assert_eq!(told("the kernel runs with narrow"), differs);
         assert!(told("the first of 2 requests"));
     }
+}
+
+#[test]
+fn a_calibration_is_used_again_while_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let run = |backend: &mut Fake| {
+        let (plan, cancel) = (Plan::new(Duration::from_secs(5)), AtomicBool::new(false));
+        runner::run(backend, &plan, &[request(160)], &store, &mut |_| (), Interrupt { cancel: &cancel })
+            .unwrap();
+        backend.calibrated
+    };
+    assert_eq!(run(&mut Fake::new()), 1, "there is none yet");
+    assert_eq!(run(&mut Fake::new()), 0);
+    assert_eq!(store.list().unwrap().len(), 2, "it is no run");
+    // The machine reads at four fifths of what it did.
+    assert_eq!(run(&mut Fake { read_now: 0.8e9, ..Fake::new() }), 1);
+    let old = SystemTime::now() - Duration::from_hours(40 * 24);
+    let mut backend = Fake { date: old, read_now: 0.5e9, ..Fake::new() };
+    assert_eq!(run(&mut backend), 1);
+    assert_eq!(run(&mut Fake::new()), 1, "what is stored now is 40 days old");
+    std::fs::write(store.calibration_path("cpu"), "{").unwrap();
+    assert_eq!(run(&mut Fake::new()), 1, "what cannot be read is measured again");
+}
+
+#[test]
+fn an_unsteady_calibration_marks_every_case_and_is_not_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    for _ in 0..2 {
+        let mut backend = Fake { unsteady: true, ..Fake::new() };
+        let (plan, cancel) = (Plan::new(Duration::from_secs(5)), AtomicBool::new(false));
+        let run = runner::run(
+            &mut backend,
+            &plan,
+            &[request(160)],
+            &store,
+            &mut |_| (),
+            Interrupt { cancel: &cancel },
+        )
+        .unwrap();
+        assert_eq!(run.cases[0].status, "unsteady: core 0 was shared");
+        assert_eq!((run.verdicts[0].points, run.verdicts[0].unsteady), (0, 1));
+        assert_eq!(backend.calibrated, 1);
+    }
+}
+
+#[test]
+fn hot_cases_are_predicted_where_their_state_lies_and_keep_their_caches() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let requests = [request(1), CaseRequest { cache: Cache::Hot, ..request(1) }];
+    let mut backend = Fake::new();
+    let run = go(&mut backend, &requests, &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    assert_eq!((run.cases[0].cache, run.cases[1].cache), (Cache::Cold, Cache::Hot));
+    // 512 bytes: 1 GB/s from memory, 4 GB/s from the cache.
+    let seconds = |case: usize| run.cases[case].predicted.seconds.unwrap();
+    assert!((seconds(0) - 512e-9).abs() < 1e-15 && (seconds(1) - 128e-9).abs() < 1e-15);
+    assert!(!run.cases[1].warnings.iter().any(|warning| warning.contains("caches are emptied")));
+}
+
+#[test]
+fn the_half_of_a_fit_is_declared_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let requests: Vec<CaseRequest> = [160, 320, 480, 640].map(request).to_vec();
+    let run = go(&mut Fake::new(), &requests, &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    let Line::Header(header) =
+        serde_json::from_str(store.text(&run.run).unwrap().lines().next().unwrap()).unwrap()
+    else {
+        panic!("the header comes first")
+    };
+    assert_eq!(header.plan.fit_half, [0, 2]);
+    let used: Vec<bool> = run.cases.iter().map(|case| case.fitted.unwrap().used).collect();
+    assert_eq!(used, [true, false, true, false]);
+    // Steps are as predicted, give or take 1 %; four in turns put all of one sign into one half.
+    let fit = run.verdicts[0].fit.as_ref().unwrap();
+    assert!(fit.judged == 2 && fit.median_error < 0.021, "{fit:?}");
+    assert_eq!(store.show(&run.run).unwrap().run.cases, run.cases);
 }
 
 #[test]

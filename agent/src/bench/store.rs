@@ -102,6 +102,11 @@ impl Store {
         }
     }
 
+    /// Where the calibration of a backend is kept; the list of runs passes over it.
+    pub(crate) fn calibration_path(&self, backend: &str) -> PathBuf {
+        self.folder.join(format!("calibration-{backend}.json"))
+    }
+
     fn path(&self, run: &str) -> PathBuf {
         self.folder.join(format!("{run}.jsonl"))
     }
@@ -185,7 +190,7 @@ mod tests {
             schema: RUN_SCHEMA,
             backend: "cpu".to_owned(),
             started: "2026-11-29T15:00:00Z".to_owned(),
-            plan: PlanRecord { budget_seconds: 30.0, forms: vec!["gqa".to_owned()], seed: 1 },
+            plan: PlanRecord { budget_seconds: 30.0, forms: vec!["gqa".to_owned()], seed: 1, fit_half: Vec::new() },
             machine: Machine::default(),
             calibration: None,
         }))

@@ -3,19 +3,25 @@
 //! [`Run`] is what `bench run --json` prints and what the page shows. [`Line`] is one line of the stored file;
 //! [`read_lines`] folds a file into a [`Run`] and keeps what is readable of a damaged one. What is unknown is `null`.
 
+mod compare;
+mod fitted;
 mod lines;
+mod machine;
 mod samples;
 mod summary;
 mod verdict;
 
-use kvscope_sizing::prediction::{Bound, Calibration, Grade};
+use kvscope_sizing::prediction::{Bound, Calibration, FittedTime, Grade};
 use kvscope_sizing::{Bytes, Tokens};
 use serde::{Deserialize, Serialize};
 
+pub use compare::{Comparison, Difference, compare_runs};
+pub use fitted::{fit_half, put_fits};
 pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
+pub use machine::Machine;
 pub use samples::quantile;
 pub use summary::RunSummary;
-pub use verdict::{Verdict, WorstPoint, verdicts};
+pub use verdict::{FitVerdict, Verdict, WorstPoint, verdicts};
 
 /// The version of the stored form. A reader refuses a newer one.
 pub const RUN_SCHEMA: u32 = 1;
@@ -80,44 +86,9 @@ pub struct PlanRecord {
     pub forms: Vec<String>,
     /// Seed of the random state and page tables.
     pub seed: u64,
-}
-
-/// The machine and what else it was doing. Each field is `null` where the system does not say.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default)]
-pub struct Machine {
-    /// Operating system, kernel version.
-    pub system: Option<String>,
-    /// `x86_64`, `aarch64`.
-    pub architecture: String,
-    /// The processor's name.
-    pub cpu: Option<String>,
-    /// Cores that the run may use.
-    pub cores: Option<u32>,
-    /// Whether each worker could be bound to its core.
-    pub pinned: Option<bool>,
-    /// The instruction set that the kernels used: `avx512`, `avx2` or `portable`.
-    pub instructions: Option<String>,
-    /// The last-level cache.
-    pub last_level_cache_bytes: Option<Bytes>,
-    /// Installed memory.
-    pub memory_bytes: Option<Bytes>,
-    /// Memory that a process can still get, the control group's limit included.
-    pub available_bytes: Option<Bytes>,
-    /// The control group's limit, where there is one.
-    pub control_group_limit_bytes: Option<Bytes>,
-    /// Load average of the last minute before the run.
-    pub load_before: Option<f64>,
-    /// Load average of the last minute after the run.
-    pub load_after: Option<f64>,
-    /// Share of the processor time that the host took from this virtual machine during the run, 0 to 1.
-    pub steal_share: Option<f64>,
-    /// Frequency governor of the first core.
-    pub governor: Option<String>,
-    /// Frequency of the first core before the run.
-    pub frequency_hertz: Option<f64>,
-    /// Whether large pages are given to mappings that ask: `always`, `madvise`, `never`.
-    pub huge_pages: Option<String>,
+    /// Numbers of the cases that fits are made from; the others judge them. Declared before anything is measured.
+    #[serde(default)]
+    pub fit_half: Vec<u32>,
 }
 
 /// One measured point: a form at one context and batch, predicted first.
@@ -143,6 +114,9 @@ pub struct Case {
     pub predicted: Predicted,
     /// `null` where the case was skipped, failed, or gave a wrong result.
     pub measured: Option<Measured>,
+    /// The time that a fit to the declared half of the form's points gives; no prediction.
+    #[serde(default)]
+    pub fitted: Option<Fitted>,
     /// State bytes that one step must read, from the architecture.
     pub read_bytes: Option<Bytes>,
     /// State bytes that one step writes back in place; `null` in runs of before they were counted.
@@ -192,6 +166,33 @@ pub struct Predicted {
     pub grade: Grade,
     /// Which term of the prediction is the largest.
     pub bound: Option<Bound>,
+    /// Reading and writing alone.
+    #[serde(default)]
+    pub memory_seconds: Option<f64>,
+    /// Computing alone.
+    #[serde(default)]
+    pub compute_seconds: Option<f64>,
+    /// Starts of the workers in one step.
+    #[serde(default)]
+    pub launches: Option<u64>,
+}
+
+/// What a fit says of a case.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Fitted {
+    /// The time of one step.
+    pub seconds: FittedTime,
+    /// Whether the case is one of those that the fit was made from, which judge nothing.
+    pub used: bool,
+}
+
+/// A sample that does not count.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Drop {
+    /// How long it took.
+    pub seconds: f64,
+    /// Why it does not count, in a sentence.
+    pub reason: String,
 }
 
 /// What came out.
@@ -205,9 +206,12 @@ pub struct Measured {
     pub huge_page_bytes: Option<Bytes>,
     /// The time of one step.
     pub seconds: SampleSummary,
-    /// Every sample in the order of measuring, in seconds.
+    /// Every sample that counts, in the order of measuring, in seconds.
     #[serde(default)]
     pub samples_seconds: Vec<f64>,
+    /// Samples that do not count.
+    #[serde(default)]
+    pub drops: Vec<Drop>,
 }
 
 /// Samples in short, in seconds.
@@ -240,6 +244,13 @@ impl Case {
         self.measured.as_ref().filter(|_| !is_wrong).map(|measured| measured.seconds)
     }
 
+    /// Operations for every byte of state that a step reads or writes back.
+    pub fn intensity(&self) -> Option<f64> {
+        let bytes = self.read_bytes?.get().checked_add(self.written_bytes.unwrap_or_default().get())?;
+        let flops = self.flops?;
+        (bytes > 0).then(|| flops as f64 / bytes as f64)
+    }
+
     /// Whether the figures hold as they are: a case that is unsteady or partial is in no verdict.
     pub fn is_steady(&self) -> bool {
         self.status == "ok"
@@ -267,8 +278,12 @@ mod tests {
                 seconds: Some(predicted),
                 grade: Grade::Calibrated,
                 bound: Some(Bound::Memory),
+                memory_seconds: Some(predicted),
+                compute_seconds: Some(predicted / 2.0),
+                launches: Some(4),
             },
             measured,
+            fitted: None,
             read_bytes: Some(Bytes::new(67_108_864)),
             written_bytes: Some(Bytes::ZERO),
             flops: Some(402_653_184),
@@ -288,6 +303,7 @@ mod tests {
             huge_page_bytes: None,
             seconds: SampleSummary { median, p05: median, p95: median, n: 10, cv: Some(0.01) },
             samples_seconds: vec![median; 10],
+            drops: Vec::new(),
         }
     }
 

@@ -44,11 +44,10 @@ use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
 use memmap2::MmapMut;
 
-use self::ceilings::Limits;
 use self::pool::Pool;
 use self::simd::InstructionSet;
 use self::state::{PagedState, StateShape};
-use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase};
+use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase, Probe};
 use super::shape::FormShape;
 use super::{BenchError, Interrupt, machine, memory};
 
@@ -72,7 +71,7 @@ impl CpuBackend {
 
     /// Four times the last-level cache, or less where memory or [`LARGEST_READ_BUFFER`] asks for it; filled with random
     /// values so that no page is the system's zero page.
-    fn read_buffer(&mut self) -> Result<&[u16], BenchError> {
+    fn buffer(&mut self) -> Result<&mut [u16], BenchError> {
         if self.buffer.is_none() {
             let cache =
                 machine::last_level_cache().map_or(LARGEST_READ_BUFFER, |bytes| bytes * CACHE_MULTIPLE);
@@ -81,8 +80,8 @@ impl CpuBackend {
             let shape = StateShape { layers: 1, pages, page_values: 2048 };
             self.buffer = Some(PagedState::new(shape, 3, &self.pool)?.into_map());
         }
-        let map = self.buffer.as_ref().expect("filled above");
-        Ok(bytemuck::cast_slice(&map[..]))
+        let map = self.buffer.as_mut().expect("filled above");
+        Ok(bytemuck::cast_slice_mut(&mut map[..]))
     }
 }
 
@@ -104,20 +103,25 @@ impl Backend for CpuBackend {
         interrupt.check()?;
         let started = Instant::now();
         let pool = Arc::clone(&self.pool);
-        let buffer = self.read_buffer()?;
-        let limits = Limits { time: time.saturating_sub(started.elapsed()), least_samples: 5 };
+        let buffer = self.buffer()?;
         let set = InstructionSet::available()[0];
-        let (ceilings, relative_spread) = ceilings::measure(&pool, set, buffer, limits);
+        let time = time.saturating_sub(started.elapsed());
+        let found = ceilings::measure(&pool, set, buffer, time, interrupt);
         let calibration = Calibration {
             date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-            ceilings,
-            relative_spread,
+            ceilings: found.ceilings,
+            relative_spread: found.spread,
             last_level_cache_bytes: machine::last_level_cache().map(Bytes::new),
             workers: u32::try_from(pool.workers()).unwrap_or(u32::MAX),
-            unsteady: Vec::new(),
+            unsteady: found.unsteady,
         };
         let buffer = Bytes::new(std::mem::size_of_val(buffer) as u64);
-        Ok(Calibrated { calibration, buffer, instructions: set.name() })
+        Ok(Calibrated { calibration, buffer, instructions: set.name().to_owned() })
+    }
+
+    fn probe(&mut self) -> Result<Probe, BenchError> {
+        let pool = Arc::clone(&self.pool);
+        Ok(ceilings::probe(&pool, InstructionSet::available()[0], self.buffer()?))
     }
 
     fn free_state_bytes(&self) -> Bytes {
@@ -135,7 +139,7 @@ impl Backend for CpuBackend {
     fn empty_caches(&mut self) -> Result<(), BenchError> {
         let set = InstructionSet::available()[0];
         let pool = Arc::clone(&self.pool);
-        ceilings::read_once(&pool, set, self.read_buffer()?);
+        ceilings::read_once(&pool, set, self.buffer()?);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use kvscope_sizing::Tokens;
+use kvscope_sizing::prediction::Bound;
 
 use super::{Case, quantile};
 
@@ -21,8 +22,34 @@ pub struct Verdict {
     pub bias: Option<f64>,
     /// The case with the largest error.
     pub worst: Option<WorstPoint>,
-    /// The verdict in one sentence.
+    /// Operations for every byte of state, the median over the cases; `null` where they are not known.
+    #[serde(default)]
+    pub intensity: Option<f64>,
+    /// What bounds most of the cases by their predictions.
+    #[serde(default)]
+    pub bound: Option<Bound>,
+    /// Median share of the bound that the steady cases reach: the larger of bytes over bandwidth and FLOPs over rate, over the
+    /// measured time.
+    #[serde(default)]
+    pub bound_share: Option<f64>,
+    /// How the fit did on the points that it has not seen; `null` where there are none.
+    #[serde(default)]
+    pub fit: Option<FitVerdict>,
+    /// The verdict in words.
     pub sentence: String,
+}
+
+/// How well a fit to one half of the points describes the other half.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct FitVerdict {
+    /// Steady points that it was not made from.
+    pub judged: u32,
+    /// Median of |fitted − measured| / measured over those.
+    pub median_error: f64,
+    /// The error that nine in ten of those stay within.
+    pub p90_error: f64,
+    /// Median of (fitted − measured) / measured over those.
+    pub bias: f64,
 }
 
 /// The case that is farthest from its prediction.
@@ -50,7 +77,8 @@ pub fn verdicts(cases: &[Case]) -> Vec<Verdict> {
 }
 
 fn verdict_of(form: &str, cases: &[Case]) -> Verdict {
-    let measured = || cases.iter().filter(|case| case.form == form && case.timing().is_some());
+    let of_form = || cases.iter().filter(|case| case.form == form);
+    let measured = || of_form().filter(|case| case.timing().is_some());
     let steady: Vec<(&Case, f64)> = measured()
         .filter(|case| case.is_steady())
         .filter_map(|case| case.time_error().map(|error| (case, error)))
@@ -70,10 +98,46 @@ fn verdict_of(form: &str, cases: &[Case]) -> Verdict {
         p90_error: quantile(&absolute, 0.9),
         bias: quantile(&signed, 0.5),
         worst,
+        intensity: quantile(&of_form().filter_map(Case::intensity).collect::<Vec<_>>(), 0.5),
+        bound: most_common(of_form().filter_map(|case| case.predicted.bound)),
+        bound_share: quantile(
+            &steady.iter().filter_map(|(case, _)| case.bound_share).collect::<Vec<_>>(),
+            0.5,
+        ),
+        fit: fit_verdict(steady.iter().map(|(case, _)| *case)),
         sentence: String::new(),
     };
     verdict.sentence = sentence(&verdict);
     verdict
+}
+
+fn fit_verdict<'a>(steady: impl Iterator<Item = &'a Case>) -> Option<FitVerdict> {
+    let errors: Vec<f64> = steady
+        .filter_map(|case| {
+            let fitted = case.fitted.filter(|fitted| !fitted.used)?;
+            let measured = case.timing()?.median;
+            Some(fitted.seconds.0 / measured - 1.0)
+        })
+        .collect();
+    let absolute: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    Some(FitVerdict {
+        judged: count(errors.len()),
+        median_error: quantile(&absolute, 0.5)?,
+        p90_error: quantile(&absolute, 0.9)?,
+        bias: quantile(&errors, 0.5)?,
+    })
+}
+
+fn most_common(bounds: impl Iterator<Item = Bound>) -> Option<Bound> {
+    let mut counts: Vec<(Bound, usize)> = Vec::new();
+    for bound in bounds {
+        match counts.iter_mut().find(|(known, _)| *known == bound) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((bound, 1)),
+        }
+    }
+    // The first of equals: smaller contexts come first, so a tie names what bounds those.
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(bound, _)| bound)
 }
 
 fn sentence(verdict: &Verdict) -> String {
@@ -105,6 +169,33 @@ fn sentence(verdict: &Verdict) -> String {
         median * 100.0,
         worst.error * 100.0,
         worst.context.short(),
+    ) + &bound_words(verdict)
+        + &fit_words(verdict)
+}
+
+/// ` It does 6.0 operations a byte, memory bounds it, and steps reach 81 % of that bound.`
+fn bound_words(verdict: &Verdict) -> String {
+    let (Some(intensity), Some(bound)) = (verdict.intensity, verdict.bound) else { return String::new() };
+    let side = match bound {
+        Bound::Memory => "memory bounds it",
+        Bound::Compute => "computing bounds it",
+        Bound::Launch => "starting the workers bounds it",
+    };
+    let reached = verdict
+        .bound_share
+        .filter(|_| bound != Bound::Launch)
+        .map_or(String::new(), |share| format!(", and steps reach {:.0} % of that bound", share * 100.0));
+    let and = if reached.is_empty() { " and" } else { "," };
+    format!(" It does {intensity:.1} operations a byte{and} {side}{reached}.")
+}
+
+/// ` A fit to the other half is 2.1 % off in the median over 3 points that it has not seen.`
+fn fit_words(verdict: &Verdict) -> String {
+    let Some(fit) = &verdict.fit else { return String::new() };
+    let points = if fit.judged == 1 { "1 point".to_owned() } else { format!("{} points", fit.judged) };
+    format!(
+        " A fit to the declared half is {:.1} % off in the median over {points} that it has not seen.",
+        fit.median_error * 100.0
     )
 }
 
@@ -140,7 +231,33 @@ mod tests {
         assert_eq!(
             verdict.sentence,
             "GQA: over 4 points the predicted time is 22.5 % off in the median, steps are typically slower than predicted; \
-             the worst is -50 % at 64Ki tokens; 1 unsteady left out."
+             the worst is -50 % at 64Ki tokens; 1 unsteady left out. It does 6.0 operations a byte and memory bounds it."
+        );
+    }
+
+    #[test]
+    fn the_bound_and_the_fit_are_in_the_words() {
+        let mut cases: Vec<Case> =
+            (0..4).map(|index| case(index, "gqa", 1.0, Some(measured(1.25)))).collect();
+        for (case, seconds) in cases.iter_mut().zip([1.25, 1.3, 1.25, 1.2]) {
+            case.bound_share = Some(0.8);
+            case.fitted = Some(crate::run::Fitted {
+                seconds: kvscope_sizing::prediction::FittedTime(seconds),
+                used: case.case % 2 == 0,
+            });
+        }
+        let verdict = &verdicts(&cases)[0];
+        // Of the two points that the fit has not seen, one is 4 % above and one 4 % below.
+        let fit = verdict.fit.as_ref().unwrap();
+        assert_eq!(fit.judged, 2);
+        assert!((fit.median_error - 0.04).abs() < 1e-9 && fit.bias.abs() < 1e-9);
+        assert!(
+            verdict.sentence.ends_with(
+                "It does 6.0 operations a byte, memory bounds it, and steps reach 80 % of that bound. \
+                 A fit to the declared half is 4.0 % off in the median over 2 points that it has not seen."
+            ),
+            "{}",
+            verdict.sentence
         );
     }
 

@@ -1,0 +1,241 @@
+//! Runs, comparisons and calibrations as tables.
+
+use kvscope_protocol::run::{Cache, Case, Comparison, Run};
+use kvscope_sizing::UnitSystem;
+use kvscope_sizing::prediction::Calibration;
+
+use crate::failure::Failure;
+use crate::output::{self, Figures};
+
+/// A run as a table with its verdicts, or as JSON.
+pub(super) fn run(run: &Run, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::json(run);
+    }
+    let header = [
+        "form",
+        "model",
+        "layers",
+        "context",
+        "batch",
+        "caches",
+        "predicted",
+        "asked",
+        "resident",
+        "predicted time",
+        "measured",
+        "cv",
+        "op/B",
+        "bound by",
+        "of bound",
+        "status",
+    ];
+    let mut table = Figures::new(2, &header);
+    for case in &run.cases {
+        let measured = case.measured.as_ref();
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        table.row([
+            case.form.clone(),
+            case.model.clone(),
+            format!("{} of {}", case.layers_measured, case.layers_total),
+            case.context.short(),
+            case.batch.to_string(),
+            match case.cache {
+                Cache::Cold => "cold".to_owned(),
+                Cache::Hot => "hot".to_owned(),
+            },
+            or_dash(case.predicted.bytes.map(|bytes| bytes.display(UnitSystem::Decimal))),
+            or_dash(measured.map(|m| m.asked_bytes.display(UnitSystem::Decimal))),
+            or_dash(measured.and_then(|m| m.resident_bytes).map(|bytes| bytes.display(UnitSystem::Decimal))),
+            or_dash(case.predicted.seconds.map(seconds)),
+            or_dash(measured.map(|m| seconds(m.seconds.median))),
+            or_dash(measured.and_then(|m| m.seconds.cv).map(|cv| format!("{:.1} %", cv * 100.0))),
+            or_dash(case.intensity().map(|intensity| format!("{intensity:.1}"))),
+            or_dash(case.predicted.bound.map(|bound| bound.name().to_owned())),
+            or_dash(case.bound_share.map(|share| format!("{:.0} %", share * 100.0))),
+            case.status.clone(),
+        ]);
+    }
+    let mut text = format!("run {}\n\n{}", run.run, table.render());
+    for verdict in &run.verdicts {
+        text.push('\n');
+        text.push_str(&verdict.sentence);
+    }
+    if !run.verdicts.is_empty() {
+        text.push('\n');
+    }
+    output::figures(&text)?;
+    for line in warning_lines(&run.cases) {
+        output::warning(&line);
+    }
+    Ok(())
+}
+
+/// What differs between two runs, and what of it exceeds the noise.
+pub(super) fn comparison(comparison: &Comparison, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::json(comparison);
+    }
+    let header = ["form", "model", "context", "batch", "first", "second", "change", "beyond the noise"];
+    let mut table = Figures::new(2, &header);
+    for difference in &comparison.differences {
+        table.row([
+            difference.form.clone(),
+            difference.model.clone(),
+            difference.context.short(),
+            difference.batch.to_string(),
+            seconds(difference.a_seconds),
+            seconds(difference.b_seconds),
+            format!("{:+.1} %", difference.change * 100.0),
+            match difference.exceeds_noise {
+                Some(true) => "yes".to_owned(),
+                Some(false) => "no".to_owned(),
+                None => "not judged: unsteady".to_owned(),
+            },
+        ]);
+    }
+    let beyond = comparison.differences.iter().filter(|difference| difference.exceeds_noise == Some(true));
+    let found: Vec<&str> = beyond.map(|difference| difference.sentence.as_str()).collect();
+    let finding = match (comparison.differences.is_empty(), found.is_empty()) {
+        (true, _) => "The runs have no case in common.".to_owned(),
+        (false, true) => "No difference exceeds the noise.".to_owned(),
+        (false, false) => found.join("\n"),
+    };
+    output::figures(&format!("times are of one layer\n\n{}\n{finding}\n", table.render()))?;
+    for circumstance in &comparison.circumstances {
+        output::warning(&format!("the runs differ in their {circumstance}"));
+    }
+    if comparison.unmatched > 0 {
+        output::warning(&format!("{} measured cases are in one of the two runs only", comparison.unmatched));
+    }
+    Ok(())
+}
+
+/// The ceilings of this machine.
+pub(super) fn calibration(calibration: &Calibration, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::json(calibration);
+    }
+    let ceilings = &calibration.ceilings;
+    let spread = &calibration.relative_spread;
+    let rate = |value: f64| format!("{:.1} GB/s", value / 1e9);
+    let percent = |value: f64| format!("{:.1} %", value * 100.0);
+    let dash = || "–".to_owned();
+    let mut table = Figures::new(1, &["ceiling", "all cores", "spread", "one core"]);
+    let one = ceilings.one_core.as_ref();
+    table.row([
+        "read".to_owned(),
+        rate(ceilings.read_bytes_per_second),
+        percent(spread.read),
+        one.map_or_else(dash, |one| rate(one.read_bytes_per_second)),
+    ]);
+    table.row([
+        "write".to_owned(),
+        ceilings.write_bytes_per_second.map_or_else(dash, rate),
+        dash(),
+        one.map_or_else(dash, |one| rate(one.write_bytes_per_second)),
+    ]);
+    table.row([
+        "copy, both directions".to_owned(),
+        ceilings.copy_bytes_per_second.map_or_else(dash, rate),
+        dash(),
+        one.map_or_else(dash, |one| rate(one.copy_bytes_per_second)),
+    ]);
+    table.row([
+        "change in place, both directions".to_owned(),
+        ceilings.update_bytes_per_second.map_or_else(dash, rate),
+        spread.update.map_or_else(dash, percent),
+        dash(),
+    ]);
+    table.row([
+        "f32 in registers".to_owned(),
+        format!("{:.0} GFLOP/s", ceilings.flops_per_second / 1e9),
+        percent(spread.flops),
+        dash(),
+    ]);
+    table.row([
+        "start of workers".to_owned(),
+        seconds(ceilings.launch_seconds),
+        percent(spread.launch),
+        dash(),
+    ]);
+
+    let mut rates = Figures::new(1, &["operand", "uses of a value", "rate"]);
+    for rate in &ceilings.rates {
+        rates.row([
+            rate.operand.name().to_owned(),
+            rate.rows.to_string(),
+            format!("{:.1} GFLOP/s", rate.flops_per_second / 1e9),
+        ]);
+    }
+    let mut sets = Figures::new(1, &["working set", "read again and again"]);
+    for point in &ceilings.read_by_working_set {
+        sets.row([point.working_set_bytes.display(UnitSystem::Binary), rate(point.bytes_per_second)]);
+    }
+    let cache = calibration
+        .last_level_cache_bytes
+        .map_or_else(|| "unknown".to_owned(), |bytes| bytes.display(UnitSystem::Binary));
+    output::figures(&format!(
+        "calibrated {} with {} workers; last-level cache: {cache}\n\n{}\n{}\n{}",
+        calibration.date,
+        calibration.workers,
+        table.render(),
+        rates.render(),
+        sets.render()
+    ))?;
+    for why in &calibration.unsteady {
+        output::warning(&format!("the machine is not steady: {}", why.sentence));
+    }
+    Ok(())
+}
+
+/// What all cases share once, the rest with its case.
+fn warning_lines(cases: &[Case]) -> Vec<String> {
+    let of_all =
+        |warning: &String| cases.len() > 1 && cases.iter().all(|case| case.warnings.contains(warning));
+    let mut lines = Vec::new();
+    for case in cases {
+        for warning in &case.warnings {
+            let line = if of_all(warning) {
+                format!("all cases: {warning}")
+            } else {
+                format!("{} at {}: {warning}", case.form, case.context.short())
+            };
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// Three significant figures, as on the charts: `35.0 µs`, `1.24 ms`, `1.23 s`.
+fn seconds(seconds: f64) -> String {
+    let (scaled, unit) = match seconds {
+        // What would be written as 1000 belongs to the next unit.
+        _ if seconds < 999.5e-6 => (seconds * 1e6, "µs"),
+        _ if seconds < 999.5e-3 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
+    };
+    let decimals = if scaled >= 99.95 { 0 } else { usize::from(scaled < 9.995) + 1 };
+    format!("{scaled:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_figures_and_seconds_from_one_second_on() {
+        for (value, text) in [
+            (35.04e-6, "35.0 µs"),
+            (999.6e-6, "1.00 ms"),
+            (1.236e-3, "1.24 ms"),
+            (0.1234, "123 ms"),
+            (0.9996, "1.00 s"),
+            (1.234, "1.23 s"),
+        ] {
+            assert_eq!(seconds(value), text);
+        }
+    }
+}
