@@ -1,21 +1,23 @@
 //! Grouped-query decode attention over paged keys and values (MHA and MQA are the ends of the same thing).
 //!
 //! `output[h] = softmax(scale × q_h · K) V` for the query heads h that share a key-value head. A page of 16 tokens holds
-//! `[kv_head]` keys, `[kv_head]` values, and where the format has them `[kv_head][token]` scales of keys, then of values;
-//! [`stored`] has the order within a head. Each key-value head's pages are walked in tiles: scores of all its query
-//! heads, online softmax, weighted values. While keys are scored the same tokens' values are asked for, and while values
-//! are summed the next tile's keys: pages lie in random order, so the processor's own prefetcher stops at each.
+//! keys, then values, of each key-value head in turn, and where the format has them `[kv_head][token]` scales of keys,
+//! then of values; [`stored`] has the order within a head. A tile of one or two pages is read once from its first byte to
+//! its last, head by head: scores of all its query heads, online softmax, weighted values. While keys are scored the same
+//! head's values are asked for, and while values are summed the next head's keys.
 //!
 //! A token and key-value head is `(k_width + v_width) × element bytes` (and scales) read once and
 //! `2 × group × (k_width + v_width)` FLOPs: `group` FLOPs a byte in bf16, `2 × group` in bytes. Memory bounds it up to
 //! about eight query heads a head in bf16, multiply-adds beyond.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
+mod ahead;
 pub(crate) mod reference;
 mod stored;
 #[cfg(test)]
 mod tests;
 
+use self::ahead::Ahead;
 pub(crate) use self::stored::Format;
 use self::stored::{Bf16, Bytes, E4m3, I8, Stored};
 use super::rows::{Running, TILE_TOKENS, weigh, with_rows};
@@ -70,23 +72,23 @@ impl Dimensions {
     }
 
     /// Byte of a page at which the keys of a head begin.
-    pub(crate) fn keys_at(&self, kv_head: usize) -> usize {
-        kv_head * self.keys_of_a_head()
+    fn keys_at(&self, kv_head: usize) -> usize {
+        kv_head * (self.keys_of_a_head() + self.values_of_a_head())
     }
 
     /// Byte of a page at which the values of a head begin.
-    pub(crate) fn values_at(&self, kv_head: usize) -> usize {
-        self.keys_at(self.kv_heads) + kv_head * self.values_of_a_head()
+    fn values_at(&self, kv_head: usize) -> usize {
+        self.keys_at(kv_head) + self.keys_of_a_head()
     }
 
     /// Byte of a page at which the scales of a head's keys begin; those of its values are
     /// [`Dimensions::value_scales_at`].
-    pub(crate) fn key_scales_at(&self, kv_head: usize) -> usize {
-        self.values_at(self.kv_heads) + kv_head * self.scales_of_a_head()
+    fn key_scales_at(&self, kv_head: usize) -> usize {
+        self.keys_at(self.kv_heads) + kv_head * self.scales_of_a_head()
     }
 
     /// Byte of a page at which the scales of a head's values begin.
-    pub(crate) fn value_scales_at(&self, kv_head: usize) -> usize {
+    fn value_scales_at(&self, kv_head: usize) -> usize {
         self.key_scales_at(self.kv_heads + kv_head)
     }
 
@@ -203,20 +205,21 @@ unsafe fn body<S: Simd, T: Stored<S>>(span: Span<'_>) {
     let factor = span.score_factor;
     // Equal blocks: a last block of one or two heads would read and widen the keys again for little.
     let block = group.div_ceil(group.div_ceil(S::PAIR_ROWS));
+    let values_ahead = Ahead::values(dims, group.div_ceil(block));
 
-    for kv_head in 0..dims.kv_heads {
-        let first_head = kv_head * group;
-        // SAFETY: `attend` checked that pages lie in the layer and that the slices have their lengths.
-        unsafe {
-            let summed = span.summed.as_mut_ptr().add(first_head * dims.v_width);
-            for tile in 0..tiles {
+    for tile in 0..tiles {
+        for kv_head in 0..dims.kv_heads {
+            let first_head = kv_head * group;
+            // SAFETY: `attend` checked that pages lie in the layer and that the slices have their lengths.
+            unsafe {
+                let summed = span.summed.as_mut_ptr().add(first_head * dims.v_width);
                 let tile = tile_at(&span, kv_head, tile, tiles);
                 let mut head = 0;
                 while head < group {
                     let rows = block.min(group - head);
                     let query = Factors { from: span.query.as_ptr(), first: first_head + head };
                     let scores = scores.add(head * TILE_TOKENS);
-                    let ahead = if head == 0 { Ahead::values(dims) } else { Ahead::NOTHING };
+                    let ahead = values_ahead.part(head / block);
                     macro_rules! score_block {
                         ($H:literal) => {
                             score_tile::<S, T, $H>(&tile, dims, ahead, query, factor, scores)
@@ -252,8 +255,9 @@ unsafe fn tile_at(span: &Span<'_>, kv_head: usize, tile: usize, tiles: usize) ->
         value_scales: [NO_SCALES.as_ptr().cast(); MOST_PAGES],
         next_keys: [base; MOST_PAGES],
     };
-    // After the last tile comes the first one of the next head; what lies past the end is only asked for.
-    let (next, next_head) = if tile + 1 < tiles { (first + per_tile, kv_head) } else { (0, kv_head + 1) };
+    // After the last head comes the first one of the next tile.
+    let next_tile = if tile + 1 < tiles { first + per_tile } else { 0 };
+    let (next, next_head) = if kv_head + 1 < dims.kv_heads { (first, kv_head + 1) } else { (next_tile, 0) };
     for place in 0..parts.pages {
         // SAFETY: `attend` checked that pages lie in the layer.
         unsafe {
@@ -378,6 +382,8 @@ unsafe fn sum_tile<S: Simd, T: Stored<S>>(
     summed: *mut f32,
 ) {
     let group = dims.group();
+    let keys_ahead = Ahead::keys(dims, dims.v_width.div_ceil(2 * S::LANES) * group.div_ceil(block));
+    let mut unit = 0;
     // SAFETY: as in `body`.
     unsafe {
         let mut column = 0;
@@ -388,7 +394,8 @@ unsafe fn sum_tile<S: Simd, T: Stored<S>>(
                 let rows = block.min(group - head);
                 let summed = summed.add(head * dims.v_width + column);
                 let weights = weights.add(head * TILE_TOKENS);
-                let ahead = if head == 0 { Ahead::keys(dims, column, columns * S::LANES) } else { Ahead::NOTHING };
+                let ahead = keys_ahead.part(unit);
+                unit += 1;
                 macro_rules! sum_block {
                     ($H:literal) => {
                         // Widths are multiples of 16, so only vectors of 16 lanes can be left over.
@@ -458,44 +465,4 @@ struct Factors {
     from: *const f32,
     /// First head of the block.
     first: usize,
-}
-
-/// What is asked for while something else is computed: equal parts of the keys or values of one head and page.
-#[derive(Clone, Copy)]
-struct Ahead {
-    /// Byte at which the first part begins.
-    first: usize,
-    /// Lines of a part.
-    lines: usize,
-}
-
-impl Ahead {
-    const NOTHING: Self = Self { first: 0, lines: 0 };
-    const LINE: usize = 64;
-    /// Pairs of dims that are scored while one part is asked for; it divides the pairs of every width.
-    const PAIRS: usize = 8;
-
-    /// A page's values in as many parts as scoring its keys takes.
-    fn values(dims: Dimensions) -> Self {
-        let parts = dims.k_width / 2 / Self::PAIRS;
-        Self { first: 0, lines: dims.values_of_a_head().div_ceil(Self::LINE * parts) }
-    }
-
-    /// The part of a page's keys that belongs to some of the value columns.
-    fn keys(dims: Dimensions, column: usize, columns: usize) -> Self {
-        let bytes = dims.keys_of_a_head();
-        let at = |column: usize| bytes * column / dims.v_width / Self::LINE * Self::LINE;
-        Self { first: at(column), lines: (at(column + columns) - at(column)) / Self::LINE }
-    }
-
-    #[inline(always)]
-    unsafe fn ask<S: Simd>(&self, from: *const u8, part: usize) {
-        let mut line = 0;
-        while line < self.lines {
-            let at = self.first + (part * self.lines + line) * Self::LINE;
-            // SAFETY: any address may be asked for.
-            unsafe { S::prefetch(from.wrapping_add(at).cast()) }
-            line += 1;
-        }
-    }
 }

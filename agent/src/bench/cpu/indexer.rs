@@ -15,12 +15,11 @@
 //! changes neither bytes nor scores and is left out.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
-use super::numbers::{
-    LARGEST_E2M1, LARGEST_E4M3, from_e8m0, to_bf16, to_e2m1, to_e4m3, to_e8m0_above,
-};
+use super::numbers::{LARGEST_E2M1, LARGEST_E4M3, from_e8m0, to_bf16, to_e2m1, to_e4m3, to_e8m0_above};
 use super::rows::with_block_rows;
 use super::shared_rows::block_rows;
 use super::simd::{E4M3_SHRINK, InstructionSet, Simd, dispatch};
+use super::state::{Kind, Run};
 use super::top_k::TopK;
 
 /// Keys of a page.
@@ -65,6 +64,18 @@ impl Dimensions {
             KeyFormat::Fp4 => self.width / 32,
             KeyFormat::Bf16 => 0,
         }
+    }
+
+    /// What a page is filled with.
+    pub(crate) fn page_runs(&self) -> Vec<Run> {
+        let (values, scales) = match self.format {
+            KeyFormat::Fp8 => (Kind::E4m3, Kind::F32Scale),
+            KeyFormat::Fp4 => (Kind::E2m1, Kind::E8m0),
+            KeyFormat::Bf16 => (Kind::Bf16, Kind::F32Scale),
+        };
+        let runs = [(self.value_bytes(), values), (self.scale_bytes(), scales)];
+        let whole_page = |(bytes, kind)| Run { bytes: PAGE_KEYS * bytes, kind };
+        runs.into_iter().filter(|(bytes, _)| *bytes > 0).map(whole_page).collect()
     }
 
     /// Whether the width is in whole blocks.
@@ -140,7 +151,7 @@ pub(crate) fn write_key(dims: Dimensions, page: &mut [u8], place: usize, key: &[
                 let scale = to_e8m0_above(largest(block) / LARGEST_E2M1);
                 scales[number * PAGE_KEYS + place] = scale;
                 for (d, value) in block.iter().enumerate() {
-                    let byte = &mut values[((number * 32 + d) * PAGE_KEYS + place) / 2];
+                    let byte = &mut values[(number * 32 + d) * (PAGE_KEYS / 2) + place / 2];
                     let (shift, code) = (place % 2 * 4, to_e2m1(value / from_e8m0(scale)));
                     *byte = *byte & !(15 << shift) | code << shift;
                 }
@@ -229,7 +240,7 @@ unsafe fn widen<S: Simd>(dims: Dimensions, page: &[u8], key: usize, panel: *mut 
                             // The vectors hold twice the values.
                             scale[vector] = S::mul(S::load_e8m0(at), S::splat(0.5));
                         }
-                        S::mul(S::load_e2m1(values.add((d * PAGE_KEYS + key) / 2)), scale[vector])
+                        S::mul(S::load_e2m1(values.add(d * (PAGE_KEYS / 2) + key / 2)), scale[vector])
                     }
                     KeyFormat::Bf16 => S::load_bf16(values.add((d * PAGE_KEYS + key) * 2).cast()),
                 };

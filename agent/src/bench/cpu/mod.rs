@@ -15,6 +15,7 @@
 #![allow(clippy::wildcard_imports, reason = "intrinsics have their prefix in the name")]
 
 mod ceilings;
+mod composite;
 mod gather;
 mod gqa;
 mod indexer;
@@ -155,11 +156,14 @@ trait Kernel {
 
 /// The kernel that fits a shape: one line a family, each in a module of its own.
 fn kernel_for(shape: &FormShape) -> Result<Box<dyn Kernel>, BenchError> {
-    let none = || Err(BenchError::Shape(format!("this form is not measured on a CPU yet ({shape:?})")));
     match shape {
         FormShape::Gqa(gqa) => Ok(Box::new(paged::Paged::gqa(gqa)?)),
         FormShape::Mla(mla) => Ok(Box::new(paged::Paged::mla(mla)?)),
         FormShape::Recurrent(shape) => Ok(Box::new(recurrent::RecurrentKernel::new(shape)?)),
-        FormShape::Indexed(_) | FormShape::Dsa(_) | FormShape::Compressed(_) => none(),
+        FormShape::Dsa(dsa) => Ok(Box::new(composite::Layer::dsa(dsa)?)),
+        FormShape::Compressed(compressed) => Ok(Box::new(composite::Layer::compressed(compressed)?)),
+        FormShape::Indexed(_) => {
+            Err(BenchError::Shape("K/V heads behind an indexer are not measured on a CPU yet".to_owned()))
+        }
     }
 }

@@ -86,6 +86,7 @@ fn rounded(value: f32) -> u32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "codes stand for exact values")]
 mod tests {
     use super::*;
     use crate::bench::cpu::reference::e4m3;
@@ -101,7 +102,8 @@ mod tests {
         for _ in 0..20_000 {
             let value = (random.f32() - 0.5) * 2_f32.powi(random.i32(-10..11));
             let off = |code: u8| (e4m3(code) - f64::from(value)).abs();
-            let least = (0..=255_u8).filter(|code| code & 0x7F != 0x7F).map(off).fold(f64::INFINITY, f64::min);
+            let least =
+                (0..=255_u8).filter(|code| code & 0x7F != 0x7F).map(off).fold(f64::INFINITY, f64::min);
             assert_eq!(off(to_e4m3(value)), least, "{value}");
         }
         // Half way between 1 and 1.125, and between 1.125 and 1.25: to the even mantissa.
@@ -115,14 +117,18 @@ mod tests {
         for (code, value) in (0_u8..).zip(values) {
             assert_eq!((to_e2m1(value), to_e2m1(-value - 1e-9)), (code, code + 8));
         }
-        for (tie, code) in [(0.25, 0), (0.75, 2), (1.25, 2), (1.75, 4), (2.5, 4), (3.5, 6), (5.0, 6), (9.0, 7)] {
+        for (tie, code) in
+            [(0.25, 0), (0.75, 2), (1.25, 2), (1.75, 4), (2.5, 4), (3.5, 6), (5.0, 6), (9.0, 7)]
+        {
             assert_eq!(to_e2m1(tie), code, "{tie}");
         }
     }
 
     #[test]
     fn e8m0_covers_the_value() {
-        for (value, power) in [(1.0, 1.0), (1.01, 2.0), (0.75, 1.0), (448.0, 512.0), (2_f32.powi(-20), 2_f32.powi(-20))] {
+        for (value, power) in
+            [(1.0, 1.0), (1.01, 2.0), (0.75, 1.0), (448.0, 512.0), (2_f32.powi(-20), 2_f32.powi(-20))]
+        {
             assert_eq!(from_e8m0(to_e8m0_above(value)), power, "{value}");
         }
     }

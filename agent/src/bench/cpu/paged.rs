@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use half::bf16;
 use kvscope_sizing::{Bytes, KvFormat, Tokens};
 
+use super::composite::latent_record;
+use super::parts::Extent;
 use super::pool::Pool;
-use super::records::Record;
 use super::simd::InstructionSet;
 use super::state::{PagedState, StateShape, random_value};
-use super::parts::Extent;
 use super::step::{Kernel, Step};
-use super::{gqa, mla, reference};
+use super::{gqa, mla, records, reference};
 use crate::bench::backend::{CaseOrder, Check, Layout, PreparedCase, Resident};
 use crate::bench::shape::{GqaShape, MlaShape, TokenRange};
 use crate::bench::{BenchError, memory};
 
-/// A kernel with its layer's dimensions, and the widest instruction set that divides its rows.
+/// A kernel with its layer's dimensions and the widest instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paged {
     pub(super) kernel: Kernel,
@@ -36,13 +36,7 @@ impl Paged {
             let what = format!("{query_heads} query heads are no multiple of {kv_heads} key-value heads");
             return Err(BenchError::Shape(what));
         }
-        if (shape.k_format, shape.v_format) != (KvFormat::Bf16, KvFormat::Bf16) {
-            let what =
-                format!("K in {} and V in {}: only bf16 is measured yet", shape.k_format, shape.v_format);
-            return Err(BenchError::Shape(what));
-        }
-        let format = gqa::Format::Bf16;
-        let dims = gqa::Dimensions { query_heads, kv_heads, k_width, v_width, format };
+        let dims = gqa::Dimensions { query_heads, kv_heads, k_width, v_width, format: format_of(shape)? };
         Self::new(Kernel::Gqa(dims), &[k_width, v_width], shape.range)
     }
 
@@ -52,21 +46,32 @@ impl Paged {
         else {
             return Err(too_wide(shape));
         };
-        if shape.format != KvFormat::Bf16 {
-            let what = format!("latents in {}: only bf16 is measured yet", shape.format);
-            return Err(BenchError::Shape(what));
+        let record = latent_record(shape.format, latent, rope)?;
+        let dims = mla::Dimensions { query_heads, latent, rope, record };
+        if !record.is_whole() {
+            return Err(BenchError::Shape(format!("{record:?} is not in whole blocks")));
         }
-        if rope % 16 != 0 {
-            return Err(BenchError::Shape(format!("a rope width of {rope} is no multiple of 16")));
-        }
-        let record = Record::Bf16 { width: latent + rope };
-        Self::new(Kernel::Mla(mla::Dimensions { query_heads, latent, rope, record }), &[latent], TokenRange::All)
+        Self::new(Kernel::Mla(dims), &[latent, rope], TokenRange::All)
     }
 
     fn new(kernel: Kernel, widths: &[usize], range: TokenRange) -> Result<Self, BenchError> {
-        let set = InstructionSet::for_widths(widths)
-            .ok_or_else(|| BenchError::Shape(format!("head widths {widths:?} are not multiples of 16")))?;
-        Ok(Self { kernel, set, range })
+        if widths.iter().any(|width| width % 16 != 0) {
+            return Err(BenchError::Shape(format!("widths {widths:?} are not multiples of 16")));
+        }
+        Ok(Self { kernel, set: InstructionSet::available()[0], range })
+    }
+}
+
+/// The storage that keys and values share.
+fn format_of(shape: &GqaShape) -> Result<gqa::Format, BenchError> {
+    match (shape.k_format, shape.v_format) {
+        (KvFormat::Bf16, KvFormat::Bf16) => Ok(gqa::Format::Bf16),
+        (KvFormat::Fp8, KvFormat::Fp8) => Ok(gqa::Format::Fp8),
+        (KvFormat::Fp8PerTokenHead, KvFormat::Fp8PerTokenHead) => Ok(gqa::Format::Fp8PerTokenHead),
+        (KvFormat::Int8PerTokenHead, KvFormat::Int8PerTokenHead) => Ok(gqa::Format::Int8PerTokenHead),
+        (k, v) => Err(BenchError::Shape(format!(
+            "K in {k} and V in {v}: both in bf16, fp8, fp8_per_token_head or int8_per_token_head are measured"
+        ))),
     }
 }
 
@@ -133,7 +138,7 @@ impl PagedCase {
 
         let before = memory::resident();
         let shape = StateShape { layers, pages, page_values: kernel.page_values() };
-        let state = PagedState::new(shape, order.seed, &pool)?;
+        let state = PagedState::filled(shape, &kernel.page_runs(), order.seed, &pool)?;
         let resident = memory::resident().zip(before).map(|(after, before)| Resident {
             bytes: Bytes::new(after.bytes.get().saturating_sub(before.bytes.get())),
             huge_page_bytes: after
@@ -161,8 +166,8 @@ impl PagedCase {
         let layer = self.state.layers() - 1;
         let mut step = Step::new(self.kernel, self.set, extent, &self.queries, self.pool.workers());
         self.pool.enter(|| step.run_layer(&self.state, layer, &self.pool));
-        let (values, table) = (self.state.layer(layer), self.state.table());
-        compare_with_reference(values, table, self.kernel, &self.queries[0], tokens, step.output())
+        let (bytes, table) = (self.state.layer_bytes(layer), self.state.table());
+        compare_with_reference(bytes, table, self.kernel, &self.queries[0], tokens, step.output())
     }
 }
 
@@ -209,36 +214,35 @@ fn part_of_tokens(tokens: usize, extent: Extent) -> Option<String> {
 
 /// Finds rows through the request's page table by itself and computes every head in f64.
 pub(super) fn compare_with_reference(
-    values: &[u16],
+    layer: &[u8],
     table: &[u32],
     kernel: Kernel,
     query: &[f32],
     tokens: usize,
     output: &[f32],
 ) -> f64 {
-    let mla_row = |token: usize, dims: mla::Dimensions, width: usize| {
-        let page = table[token / 64] as usize;
-        let first = (page * 64 + token % 64) * (dims.latent + dims.rope);
-        reference::widen(&values[first..first + width])
-    };
+    let page_bytes = kernel.page_values() * 2;
     let page_of = |token: usize| {
-        let page = table[token / 16] as usize;
-        let bytes: &[u8] = bytemuck::cast_slice(values);
-        &bytes[page * kernel.page_values() * 2..(page + 1) * kernel.page_values() * 2]
+        let page = table[token / kernel.page_tokens()] as usize;
+        &layer[page * page_bytes..(page + 1) * page_bytes]
+    };
+    let mla_row = |token: usize, dims: mla::Dimensions| {
+        let bytes = dims.record.bytes();
+        records::reference::row(&page_of(token)[token % 64 * bytes..][..bytes], dims.record)
     };
     let key = |head: usize, token: usize| match kernel {
         Kernel::Gqa(dims) => {
             let kv_head = head / (dims.query_heads / dims.kv_heads);
             gqa::reference::key(page_of(token), dims, kv_head, token % 16)
         }
-        Kernel::Mla(dims) => mla_row(token, dims, dims.latent + dims.rope),
+        Kernel::Mla(dims) => mla_row(token, dims),
     };
     let value = |head: usize, token: usize| match kernel {
         Kernel::Gqa(dims) => {
             let kv_head = head / (dims.query_heads / dims.kv_heads);
             gqa::reference::value(page_of(token), dims, kv_head, token % 16)
         }
-        Kernel::Mla(dims) => mla_row(token, dims, dims.latent),
+        Kernel::Mla(dims) => mla_row(token, dims)[..dims.latent].to_vec(),
     };
     let queries: Vec<Vec<f64>> = query
         .chunks(kernel.query_width())
@@ -247,14 +251,6 @@ pub(super) fn compare_with_reference(
     let attention =
         reference::Attention { queries: &queries, scale: kernel.scale(), tokens, key: &key, value: &value };
 
-    let (mut difference, mut largest) = (0.0_f64, 0.0_f64);
-    for (head, got) in output.chunks(kernel.output_width()).enumerate() {
-        for (right, got) in reference::attend(&attention, head).iter().zip(got) {
-            let off = (right - f64::from(*got)).abs();
-            // `max` would drop NaN.
-            difference = if off.is_nan() { f64::INFINITY } else { difference.max(off) };
-            largest = largest.max(right.abs());
-        }
-    }
-    difference / largest
+    let right = (0..kernel.query_heads()).flat_map(|head| reference::attend(&attention, head));
+    reference::relative_error(right, output)
 }

@@ -16,9 +16,7 @@ pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 
-use super::numbers::{
-    E4M3, LARGEST_E2M1, LARGEST_E4M3, from_e8m0, to_bf16, to_e2m1, to_e4m3, to_e8m0_above,
-};
+use super::numbers::{E4M3, LARGEST_E2M1, LARGEST_E4M3, from_e8m0, to_bf16, to_e2m1, to_e4m3, to_e8m0_above};
 use super::simd::{E4M3_SHRINK, Simd};
 use super::state::{Kind, Run};
 

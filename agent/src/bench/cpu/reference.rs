@@ -36,11 +36,6 @@ pub(crate) fn attend(attention: &Attention<'_>, head: usize) -> Vec<f64> {
     output
 }
 
-/// bf16 bits as a number.
-pub(crate) fn widen(values: &[u16]) -> Vec<f64> {
-    values.iter().map(|bits| half::bf16::from_bits(*bits).to_f64()).collect()
-}
-
 /// One bf16, low byte first.
 pub(crate) fn bf16(bytes: [u8; 2]) -> f64 {
     half::bf16::from_le_bytes(bytes).to_f64()

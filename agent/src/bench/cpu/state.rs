@@ -93,7 +93,12 @@ impl PagedState {
     }
 
     /// The same with runs that repeat until a page is full.
-    pub(crate) fn filled(shape: StateShape, runs: &[Run], seed: u64, pool: &Pool) -> Result<Self, BenchError> {
+    pub(crate) fn filled(
+        shape: StateShape,
+        runs: &[Run],
+        seed: u64,
+        pool: &Pool,
+    ) -> Result<Self, BenchError> {
         assert!((shape.page_values * 2).is_multiple_of(runs.iter().map(|run| run.bytes).sum()));
         let StateShape { layers, pages, page_values } = shape;
         let bytes = shape
@@ -254,8 +259,11 @@ mod tests {
         let length: usize = runs.iter().map(|run| run.bytes).sum();
         let shape = StateShape { layers: 2, pages: 7, page_values: length };
         let state = PagedState::filled(shape, &runs, 5, &pool).unwrap();
-        let f32s = |bytes: &[u8]| bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-        let e4m3s = |bytes: &[u8]| bytes.iter().map(|code| crate::bench::cpu::numbers::E4M3[usize::from(*code)]).collect();
+        let f32s =
+            |bytes: &[u8]| bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let e4m3s = |bytes: &[u8]| {
+            bytes.iter().map(|code| crate::bench::cpu::numbers::E4M3[usize::from(*code)]).collect()
+        };
         for layer in 0..2 {
             let mut rest = state.layer_bytes(layer);
             while !rest.is_empty() {
@@ -264,19 +272,25 @@ mod tests {
                     rest = others;
                     let (values, range): (Vec<f32>, _) = match run.kind {
                         Kind::Bf16 => {
-                            let halves = mine.chunks(2).map(|b| bf16::from_le_bytes(b.try_into().unwrap()).to_f32());
+                            let halves =
+                                mine.chunks(2).map(|b| bf16::from_le_bytes(b.try_into().unwrap()).to_f32());
                             (halves.collect(), 0.125..=2.0)
                         }
                         Kind::F32 => (f32s(mine), 0.125..=2.0),
-                        Kind::E4m3 => (e4m3s(mine), 0.125..=1.875),
+                        Kind::E4m3 | Kind::E4m3Scale => (e4m3s(mine), 0.125..=1.875),
                         Kind::I8 => (mine.iter().map(|b| f32::from(b.cast_signed())).collect(), 1.0..=127.0),
-                        Kind::E2m1 => (mine.iter().flat_map(|b| [b & 15, b >> 4]).map(f32::from).collect(), 1.0..=15.0),
+                        Kind::E2m1 => {
+                            (mine.iter().flat_map(|b| [b & 15, b >> 4]).map(f32::from).collect(), 1.0..=15.0)
+                        }
                         Kind::F32Scale => (f32s(mine), 0.5..=1.0),
                         Kind::F32ByteScale => (f32s(mine), 1.0 / 128.0..=1.0 / 64.0),
                         Kind::E8m0 => (mine.iter().map(|b| f32::from(*b)).collect(), 126.0..=127.0),
-                        Kind::E4m3Scale => (e4m3s(mine), 0.125..=1.875),
                     };
-                    assert!(values.iter().all(|value| range.contains(&value.abs())), "{:?} {values:?}", run.kind);
+                    assert!(
+                        values.iter().all(|value| range.contains(&value.abs())),
+                        "{:?} {values:?}",
+                        run.kind
+                    );
                 }
             }
         }

@@ -107,8 +107,11 @@ mod tests {
     #[test]
     fn exactly_the_best_whatever_the_order_and_the_pieces() {
         let mut random = fastrand::Rng::with_seed(1);
-        for (count, k, levels) in [(1, 1, 9), (10, 16, 3), (1000, 7, 1_000_000), (5000, 512, 40), (4096, 2048, 5)] {
-            let scores: Vec<f32> = (0..count).map(|_| (random.i32(0..levels) - levels / 2) as f32 * 0.37).collect();
+        for (count, k, levels) in
+            [(1, 1, 9), (10, 16, 3), (1000, 7, 1_000_000), (5000, 512, 40), (4096, 2048, 5)]
+        {
+            let scores: Vec<f32> =
+                (0..count).map(|_| (random.i32(0..levels) - levels / 2) as f32 * 0.37).collect();
             let mut rising = scores.clone();
             rising.sort_by(f32::total_cmp);
             for scores in [scores, rising] {

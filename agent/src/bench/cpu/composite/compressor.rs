@@ -185,16 +185,21 @@ mod tests {
     #[test]
     fn entries_agree_with_the_reference() {
         let mut random = fastrand::Rng::with_seed(2);
-        for (width, rope, ratio, halves, tokens) in
-            [(32, 16, 4, 2, 4), (32, 16, 4, 2, 8), (512, 64, 4, 2, 1004), (48, 32, 128, 1, 128), (512, 64, 128, 1, 640)]
-        {
+        for (width, rope, ratio, halves, tokens) in [
+            (32, 16, 4, 2, 4),
+            (32, 16, 4, 2, 8),
+            (512, 64, 4, 2, 1004),
+            (48, 32, 128, 1, 128),
+            (512, 64, 128, 1, 640),
+        ] {
             let pooling = Pooling { width, rope, ratio, halves };
             let (first, stride) = (16, pooling.row() + 16);
             let rows: Vec<f32> = (0..pooling.rows() * stride).map(|_| 4.0 * random.f32() - 2.0).collect();
             let weights = Weights::random(pooling, tokens - ratio, &mut random);
             for set in InstructionSet::available() {
                 let mut entry = vec![0.0; width];
-                let span = |entry| Span { pooling, weights: &weights, rows: &rows, stride, first, tokens, entry };
+                let span =
+                    |entry| Span { pooling, weights: &weights, rows: &rows, stride, first, tokens, entry };
                 pool(set, span(&mut entry));
                 let right = right(&span(&mut []));
                 let error = crate::bench::cpu::reference::relative_error(right, &entry);

@@ -36,7 +36,9 @@ use super::shared_rows;
 use super::simd::InstructionSet;
 use crate::bench::BenchError;
 use crate::bench::backend::{CaseOrder, Layout, PreparedCase};
-use crate::bench::shape::{BranchShape, CompressedShape, DsaShape, IndexShape, MlaShape, RowsShape, StoreOwner};
+use crate::bench::shape::{
+    BranchShape, CompressedShape, DsaShape, IndexShape, MlaShape, RowsShape, StoreOwner,
+};
 
 /// What one layer keeps and how it is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -204,7 +206,8 @@ impl super::Kernel for Layer {
             layer_bytes += (compressor.entries.rows() * compressor.row() * 4) as u64;
         }
         let times = |bytes: u64| {
-            let overflow = || kvscope_sizing::Error::overflow(format!("{requests} requests of {context} tokens"));
+            let overflow =
+                || kvscope_sizing::Error::overflow(format!("{requests} requests of {context} tokens"));
             bytes.checked_mul(requests as u64).ok_or_else(overflow)
         };
         Ok(Layout {
@@ -224,7 +227,8 @@ impl super::Kernel for Layer {
 
 fn indexer(shape: &IndexShape, pool: u64) -> Result<indexer::Dimensions, BenchError> {
     if (shape.key_heads, shape.pool) != (1, pool) {
-        let what = format!("an indexer with {} key heads and a key for {} tokens", shape.key_heads, shape.pool);
+        let what =
+            format!("an indexer with {} key heads and a key for {} tokens", shape.key_heads, shape.pool);
         return Err(BenchError::Shape(what));
     }
     let [heads, width] = sizes(shape, [shape.query_heads, shape.width])?;

@@ -6,9 +6,16 @@ use crate::bench::cpu::indexer::{Dimensions, KeyFormat};
 use crate::bench::cpu::reference::{bf16, dot, e2m1, e4m3, e8m0, f32_le};
 
 /// The output of one head over `rows`, with a sink whose base-2 score is `sink`.
-pub(super) fn attend(layer: &Layer, token: &Token, head: usize, rows: &[Vec<f64>], sink: Option<f32>) -> Vec<f64> {
+pub(super) fn attend(
+    layer: &Layer,
+    token: &Token,
+    head: usize,
+    rows: &[Vec<f64>],
+    sink: Option<f32>,
+) -> Vec<f64> {
     let width = layer.rows.width;
-    let query: Vec<f64> = token.query[head * width..(head + 1) * width].iter().map(|v| f64::from(*v)).collect();
+    let query: Vec<f64> =
+        token.query[head * width..(head + 1) * width].iter().map(|v| f64::from(*v)).collect();
     let weights: Vec<f64> = rows.iter().map(|row| (layer.scale() * dot(&query, row)).exp()).collect();
     let total: f64 = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| f64::from(sink).exp2());
     (0..layer.rows.value_width)

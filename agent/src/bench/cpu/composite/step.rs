@@ -76,19 +76,24 @@ impl Step {
     ) -> Self {
         let counts = layer.counts(context);
         let mut random = fastrand::Rng::with_seed(seed ^ 0x5157);
-        let tokens =
-            (0..requests).map(|request| Token::new(&layer, set, stores, counts, request, &mut random)).collect();
+        let tokens = (0..requests)
+            .map(|request| Token::new(&layer, set, stores, counts, request, &mut random))
+            .collect();
         let rows = Extent {
             requests,
             context: counts.window + counts.read,
             pages_a_request: (counts.window + counts.read).div_ceil(PAGE_RECORDS),
         };
-        let keys = Extent { requests, context: counts.keys, pages_a_request: counts.keys.div_ceil(PAGE_KEYS) };
+        let keys =
+            Extent { requests, context: counts.keys, pages_a_request: counts.keys.div_ceil(PAGE_KEYS) };
         let (heads, width) = (layer.rows.heads, layer.rows.value_width);
         // Where everything is read the choice is all keys.
         let k = layer.top_k.unwrap_or(counts.entries).max(1);
         let scan = |worker| Scan {
-            parts: parts_of(keys, PAGE_KEYS, worker, workers).into_iter().map(|part| (part, TopK::new(k))).collect(),
+            parts: parts_of(keys, PAGE_KEYS, worker, workers)
+                .into_iter()
+                .map(|part| (part, TopK::new(k)))
+                .collect(),
             scratch: vec![0.0; layer.index.map_or(0, |index| index.scratch())],
         };
         let attend = |worker| {
@@ -308,8 +313,10 @@ impl Token {
             let store = usize::from(layer.window.is_some());
             records.extend(chosen.into_iter().map(|index| entries.at(store, request, index)));
         }
-        let made =
-            Made { entry: values(random, layer.rows.width), key: values(random, layer.index.map_or(0, |i| i.width)) };
+        let made = Made {
+            entry: values(random, layer.rows.width),
+            key: values(random, layer.index.map_or(0, |i| i.width)),
+        };
         Self {
             query,
             packed,

@@ -1,7 +1,7 @@
 use super::{Counts, Layer};
 use crate::bench::BenchError;
 use crate::bench::cpu::gather::{PAGE_RECORDS, RecordAt};
-use crate::bench::cpu::indexer::{self, KeyFormat};
+use crate::bench::cpu::indexer;
 use crate::bench::cpu::pool::Pool;
 use crate::bench::cpu::records::Record;
 use crate::bench::cpu::state::{Kind, PagedState, Run, StateShape};
@@ -61,7 +61,7 @@ impl Stores {
                 let pages_a_request = counts.keys.div_ceil(PAGE_RECORDS);
                 let pages = pages_a_request * requests;
                 let shape = StateShape { layers, pages, page_values: dimensions.page_bytes() / 2 };
-                let state = PagedState::filled(shape, &key_runs(dimensions), seed ^ 0x1D, pool)?;
+                let state = PagedState::filled(shape, &dimensions.page_runs(), seed ^ 0x1D, pool)?;
                 Some(KeyStore { dimensions, state, pages_a_request })
             }
             None => None,
@@ -118,16 +118,4 @@ impl KeyStore {
         let page = &mut self.state.layer_bytes_mut(layer)[page * bytes..(page + 1) * bytes];
         indexer::write_key(dimensions, page, index % PAGE_RECORDS, key);
     }
-}
-
-/// What a page of keys is filled with.
-pub(super) fn key_runs(dims: indexer::Dimensions) -> Vec<Run> {
-    let (values, scales) = match dims.format {
-        KeyFormat::Fp8 => (Kind::E4m3, Kind::F32Scale),
-        KeyFormat::Fp4 => (Kind::E2m1, Kind::E8m0),
-        KeyFormat::Bf16 => (Kind::Bf16, Kind::F32Scale),
-    };
-    let runs = [(dims.value_bytes(), values), (dims.scale_bytes(), scales)];
-    let whole_page = |(bytes, kind)| Run { bytes: PAGE_RECORDS * bytes, kind };
-    runs.into_iter().filter(|(bytes, _)| *bytes > 0).map(whole_page).collect()
 }

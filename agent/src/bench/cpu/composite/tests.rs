@@ -46,7 +46,8 @@ fn csa(ratio: u64) -> CompressedShape {
 
 /// DeepSeek-V4.1's: NVFP4 entries, MXFP8 window.
 fn csa2(ratio: u64, store: StoreOwner) -> CompressedShape {
-    let index = IndexShape { query_heads: 4, key_heads: 1, width: 128, pool: ratio, format: IndexFormat::Fp4 };
+    let index =
+        IndexShape { query_heads: 4, key_heads: 1, width: 128, pool: ratio, format: IndexFormat::Fp4 };
     CompressedShape {
         query_heads: 4,
         window_format: KvFormat::Mxfp8,
@@ -79,7 +80,10 @@ fn check(layer: Layer, contexts: &[u64], batch: u64) {
                 let error = case.compare(1, request, layer.rows.heads);
                 assert!(error < 2e-5, "{set:?} {layer:?} context {context}, request {request}: {error}");
                 let off = case.compare_choice(1, request, usize::MAX);
-                assert!(off < 1e-6, "{set:?} {layer:?} context {context}, request {request}: choice off by {off}");
+                assert!(
+                    off < 1e-6,
+                    "{set:?} {layer:?} context {context}, request {request}: choice off by {off}"
+                );
             }
         }
     }
@@ -128,7 +132,10 @@ fn layers_hold_what_sizing_says() {
     };
     assert_eq!(bytes(Layer::compressed(&csa(4)).unwrap(), 1000), 250 * (584 + 68) + 128 * 584 + 8 * 2560 * 4);
     assert_eq!(bytes(Layer::compressed(&csa(128)).unwrap(), 1000), 7 * 584 + 128 * 584 + 128 * 1024 * 4);
-    assert_eq!(bytes(Layer::compressed(&csa2(2, StoreOwner::Own)).unwrap(), 1001), 500 * (288 + 68) + 128 * 528);
+    assert_eq!(
+        bytes(Layer::compressed(&csa2(2, StoreOwner::Own)).unwrap(), 1001),
+        500 * (288 + 68) + 128 * 528
+    );
     let deepseek = DsaShape {
         attention: MlaShape { query_heads: 128, latent: 512, rope: 64, format: KvFormat::Fp8DsMla },
         ..dsa(1, KvFormat::Bf16, IndexFormat::Fp8)

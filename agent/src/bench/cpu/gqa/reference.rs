@@ -5,9 +5,10 @@ use crate::bench::cpu::reference::{bf16, e4m3, f32_le};
 
 /// One token's key of one head: dims in pairs, tokens within a pair of dims; single dims where a value is one byte.
 pub(crate) fn key(page: &[u8], dims: Dimensions, kv_head: usize, token: usize) -> Vec<f64> {
+    let first = 16 * kv_head * (dims.k_width + dims.v_width);
     let element = |d: usize| match dims.format {
-        Format::Bf16 => kv_head * 16 * dims.k_width + d / 2 * 32 + token * 2 + d % 2,
-        _ => kv_head * 16 * dims.k_width + d * 16 + token,
+        Format::Bf16 => first + d / 2 * 32 + token * 2 + d % 2,
+        _ => first + d * 16 + token,
     };
     let scale = scale(page, dims, kv_head, token, 0);
     (0..dims.k_width).map(|d| scale * number(page, dims.format, element(d))).collect()
@@ -15,7 +16,7 @@ pub(crate) fn key(page: &[u8], dims: Dimensions, kv_head: usize, token: usize) -
 
 /// One token's value of one head: tokens in pairs, columns within a pair of tokens; single tokens where a value is one byte.
 pub(crate) fn value(page: &[u8], dims: Dimensions, kv_head: usize, token: usize) -> Vec<f64> {
-    let first = 16 * (dims.kv_heads * dims.k_width + kv_head * dims.v_width);
+    let first = 16 * (kv_head * (dims.k_width + dims.v_width) + dims.k_width);
     let element = |column: usize| match dims.format {
         Format::Bf16 => first + token / 2 * 2 * dims.v_width + column * 2 + token % 2,
         _ => first + token * dims.v_width + column,

@@ -4,6 +4,7 @@
 //! values with the columns in lanes. Pairs of bf16 share a 32-bit lane: keys as `[dim pair][token][2]`, values as
 //! `[token pair][column][2]`. Bytes stand alone: keys as `[dim][token]`, values as `[token][column]`.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; callers state the lengths")]
+#![allow(clippy::cast_ptr_alignment, reason = "vector loads need no alignment")]
 
 use super::PAGE_TOKENS;
 use crate::bench::cpu::simd::{E4M3_SHRINK, Simd};

@@ -15,11 +15,16 @@ fn largest_error(dims: Dimensions, set: InstructionSet, requests: usize, context
     let pool = Pool::for_all_cores().unwrap();
     let kernel = Kernel::Gqa(dims);
     let pages_a_request = context.div_ceil(PAGE_TOKENS);
-    let shape = StateShape { layers: 2, pages: requests * pages_a_request, page_values: dims.page_bytes() / 2 };
+    let shape =
+        StateShape { layers: 2, pages: requests * pages_a_request, page_values: dims.page_bytes() / 2 };
     let state = PagedState::filled(shape, &dims.page_runs(), context as u64, &pool).unwrap();
     let mut random = fastrand::Rng::with_seed(7);
     let queries: Vec<Vec<f32>> = (0..requests)
-        .map(|_| (0..dims.query_heads * dims.k_width).map(|_| bf16::from_bits(random_value(random.u64(..))).to_f32()).collect())
+        .map(|_| {
+            (0..dims.query_heads * dims.k_width)
+                .map(|_| bf16::from_bits(random_value(random.u64(..))).to_f32())
+                .collect()
+        })
         .collect();
     let extent = Extent { requests, context, pages_a_request };
     let mut step = Step::new(kernel, set, extent, &queries, pool.workers());
@@ -31,8 +36,10 @@ fn largest_error(dims: Dimensions, set: InstructionSet, requests: usize, context
             let page = state.table()[request * pages_a_request + token / 16] as usize;
             &state.layer_bytes(1)[page * dims.page_bytes()..(page + 1) * dims.page_bytes()]
         };
-        let query: Vec<Vec<f64>> =
-            queries[request].chunks(dims.k_width).map(|head| head.iter().map(|v| f64::from(*v)).collect()).collect();
+        let query: Vec<Vec<f64>> = queries[request]
+            .chunks(dims.k_width)
+            .map(|head| head.iter().map(|v| f64::from(*v)).collect())
+            .collect();
         let group = dims.query_heads / dims.kv_heads;
         let attention = Attention {
             queries: &query,
@@ -63,7 +70,9 @@ fn every_format_agrees_with_the_reference() {
         for set in InstructionSet::available() {
             for (query_heads, kv_heads, k_width, v_width) in shapes {
                 let dims = Dimensions { query_heads, kv_heads, k_width, v_width, format };
-                for (requests, context) in [(1, 1), (3, 2), (1, 15), (2, 16), (1, 17), (2, 33), (1, 63), (1, 100)] {
+                for (requests, context) in
+                    [(1, 1), (3, 2), (1, 15), (2, 16), (1, 17), (2, 33), (1, 63), (1, 100)]
+                {
                     let error = largest_error(dims, set, requests, context);
                     // f32 sums; factors that are rounded to bf16 are within the tolerance of a run.
                     let rounded = set.packs_pairs() && format == Format::Bf16;
@@ -78,6 +87,7 @@ fn every_format_agrees_with_the_reference() {
 /// 16 tokens of 8 heads of 128 + 128: 4096 bytes a token in bf16, 2048 in fp8, and 8 × 2 × 4 more with scales.
 #[test]
 fn a_page_holds_what_sizing_says_and_no_more() {
-    let bytes = |format| Dimensions { query_heads: 64, kv_heads: 8, k_width: 128, v_width: 128, format }.page_bytes();
+    let bytes =
+        |format| Dimensions { query_heads: 64, kv_heads: 8, k_width: 128, v_width: 128, format }.page_bytes();
     assert_eq!(FORMATS.map(bytes), [16 * 4096, 16 * 2048, 16 * 2112, 16 * 2112]);
 }

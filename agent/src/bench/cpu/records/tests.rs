@@ -1,8 +1,8 @@
 //! Records are read as their description says, in every instruction set, and written so that reading gives back the row.
 
 use super::*;
-use crate::bench::cpu::simd::{InstructionSet, dispatch};
 use crate::bench::cpu::pool::Pool;
+use crate::bench::cpu::simd::{InstructionSet, dispatch};
 use crate::bench::cpu::state::{PagedState, StateShape};
 
 const RECORDS: [Record; 5] = [
@@ -67,7 +67,8 @@ fn what_is_written_is_read_back_within_half_a_step() {
     let mut random = fastrand::Rng::with_seed(12);
     for record in RECORDS {
         let width = record.width();
-        let row: Vec<f32> = (0..width).map(|_| (random.f32() - 0.5) * 10_f32.powi(random.i32(-2..2))).collect();
+        let row: Vec<f32> =
+            (0..width).map(|_| (random.f32() - 0.5) * 10_f32.powi(random.i32(-2..2))).collect();
         let mut bytes = vec![0xFF; record.bytes()];
         record.write(&row, &mut bytes);
         let read = reference::row(&bytes, record);

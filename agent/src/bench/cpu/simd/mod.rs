@@ -94,6 +94,7 @@ impl InstructionSet {
     }
 
     /// Whether factors of bf16 pairs are rounded to bf16 and packed two in a word.
+    #[cfg(test)]
     pub(crate) fn packs_pairs(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,5 @@
 //! Every instruction set reads stored numbers as their formats define them.
+#![allow(clippy::float_cmp, reason = "every value here is exact")]
 
 use half::bf16;
 
@@ -115,16 +116,13 @@ fn pairs_are_multiplied_by_their_two_factors() {
     let factors: Vec<f32> = (0_u8..64).map(|i| f32::from(i) / 2.0 - 9.0).collect();
     for set in InstructionSet::available() {
         let (mut packed, mut sums, mut transposed) = (factors.clone(), vec![0.0; 16], vec![0.0; 88]);
-        let argument = Pairs {
-            halves: &halves,
-            factors: &mut packed,
-            sums: &mut sums,
-            transposed: &mut transposed,
-        };
+        let argument =
+            Pairs { halves: &halves, factors: &mut packed, sums: &mut sums, transposed: &mut transposed };
         dispatch_pairs!(set, multiply, argument, Pairs<'_>);
         for lane in 0..set.lanes() {
-            let product =
-                |index: usize| values[2 * lane] * factors[2 * index] + values[2 * lane + 1] * factors[2 * index + 1];
+            let product = |index: usize| {
+                values[2 * lane] * factors[2 * index] + values[2 * lane + 1] * factors[2 * index + 1]
+            };
             assert_eq!(sums[lane], 0.5 + product(0) + product(9) + product(31), "{set:?}: lane {lane}");
         }
         for (row, column) in (0..8).flat_map(|row| (0..8).map(move |column| (row, column))) {
