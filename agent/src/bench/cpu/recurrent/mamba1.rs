@@ -7,8 +7,8 @@
 //! - **Bytes**: `d_inner × d_state` values are read and as many written. A and D are weights, which are not counted.
 //! - **FLOPs**: 7 a value: Δ·A (1), its exponential (counted as 1; 11 instructions here), decay and update (3), product
 //!   with C (2).
-//! - **Arithmetic intensity**: 7 / 8 FLOP a byte with f32 state, 7 / 4 with bf16: bound by memory, where a core does two
-//!   dozen vector operations in the time that memory takes for a vector.
+//! - **Arithmetic intensity**: 7 / 8 FLOP a byte with f32 state, 7 / 4 with bf16. By that count it is bound by memory; with
+//!   AVX2 the exponentials take longer, about 20 cycles a vector, so that bf16 state reaches a quarter of the bound.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
 use super::element::{Element, by_storage, prefetch};
