@@ -27,7 +27,7 @@ use super::state::{Kind, Run};
 /// Tokens of a page: one vector of 16 lanes or two of 8.
 pub(crate) const PAGE_TOKENS: usize = 16;
 /// Pages of the largest tile.
-const MOST_PAGES: usize = 2;
+const MOST_PAGES: usize = 4;
 const _: () = assert!(MOST_PAGES * PAGE_TOKENS <= TILE_TOKENS);
 /// A tile's keys and values and the next tile's keys stay together in the first-level cache, beside queries and sums.
 const TILE_BYTES: usize = 24 << 10;
@@ -105,8 +105,8 @@ impl Dimensions {
     }
 
     fn tile_pages(&self) -> usize {
-        let two = MOST_PAGES * (2 * self.keys_of_a_head() + self.values_of_a_head());
-        if two <= TILE_BYTES { MOST_PAGES } else { 1 }
+        let one = 2 * self.keys_of_a_head() + self.values_of_a_head();
+        (TILE_BYTES / one).clamp(1, MOST_PAGES)
     }
 }
 
@@ -287,12 +287,16 @@ unsafe fn score_tile<S: Simd, T: Stored<S>, const H: usize>(
 ) {
     // SAFETY: as in `body`.
     unsafe {
-        if const { H * PAGE_TOKENS <= S::PAIR_ROWS * S::LANES } && tile.pages == MOST_PAGES {
-            score::<S, T, H, MOST_PAGES>(tile, 0, dims, ahead, query, factor, scores);
-            return;
+        let mut page = 0;
+        if const { H * PAGE_TOKENS <= S::PAIR_ROWS * S::LANES } {
+            while page + 2 <= tile.pages {
+                score::<S, T, H, 2>(tile, page, dims, ahead, query, factor, scores);
+                page += 2;
+            }
         }
-        for page in 0..tile.pages {
+        while page < tile.pages {
             score::<S, T, H, 1>(tile, page, dims, ahead, query, factor, scores);
+            page += 1;
         }
     }
 }
