@@ -5,10 +5,10 @@
 //! has its own exponential in the step.
 //!
 //! - **Bytes**: `d_inner × d_state` values are read and as many written. A and D are weights, which are not counted.
-//! - **FLOPs**: 7 a value: Δ·A (1), its exponential (counted as 1; 11 instructions here), decay and update (3), product
-//!   with C (2).
-//! - **Arithmetic intensity**: 7 / 8 FLOP a byte with f32 state, 7 / 4 with bf16. By that count it is bound by memory; with
-//!   AVX2 the exponentials take longer, about 20 cycles a vector, so that bf16 state reaches a quarter of the bound.
+//! - **FLOPs**: 6 a value, Δ·A (1), decay and update (3), product with C (2), and an exponential, 11 operations here.
+//! - **Arithmetic intensity**: 3 / 4 FLOP a byte with f32 state, 3 / 2 with bf16, and an exponential for every 8 or 4 bytes.
+//!   With AVX2 the exponentials bound it: about 20 cycles a vector, half of what memory allows with f32 state and a
+//!   quarter with bf16.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
 use super::element::{Element, by_storage, prefetch};
