@@ -1,8 +1,8 @@
 //! Grouped-query decode attention over paged keys and values (MHA and MQA are the ends of the same thing).
 //!
 //! `output[h] = softmax(scale × q_h · K) V` for the query heads h that share a key-value head. A page of 16 tokens holds
-//! keys, then values, of each key-value head in turn, and where the format has them `[kv_head][token]` scales of keys,
-//! then of values; [`stored`] has the order within a head. A tile of one or two pages is read once from its first byte to
+//! of each key-value head in turn its keys, where the format has them a scale for each key and each value, and its values;
+//! [`stored`] has the order within keys and values. A tile of one or two pages is read once from its first byte to
 //! its last, head by head: scores of all its query heads, online softmax, weighted values. While keys are scored the same
 //! head's values are asked for, and while values are summed the next head's keys.
 //!
@@ -46,7 +46,7 @@ pub(crate) struct Dimensions {
 impl Dimensions {
     /// Bytes of one page.
     pub(crate) fn page_bytes(&self) -> usize {
-        self.kv_heads * (self.keys_of_a_head() + self.values_of_a_head() + 2 * self.scales_of_a_head())
+        self.keys_at(self.kv_heads)
     }
 
     /// What a page is filled with.
@@ -56,8 +56,11 @@ impl Dimensions {
             Format::Fp8 | Format::Fp8PerTokenHead => (Kind::E4m3, Kind::F32Scale),
             Format::Int8PerTokenHead => (Kind::I8, Kind::F32ByteScale),
         };
-        let scale_bytes = self.page_bytes() - self.key_scales_at(0);
-        let runs = [(self.key_scales_at(0), values), (scale_bytes, scales)];
+        let runs = [
+            (self.keys_of_a_head(), values),
+            (2 * self.scales_of_a_head(), scales),
+            (self.values_of_a_head(), values),
+        ];
         runs.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, kind)| Run { bytes, kind }).collect()
     }
 
@@ -73,23 +76,22 @@ impl Dimensions {
 
     /// Byte of a page at which the keys of a head begin.
     fn keys_at(&self, kv_head: usize) -> usize {
-        kv_head * (self.keys_of_a_head() + self.values_of_a_head())
+        kv_head * (self.keys_of_a_head() + 2 * self.scales_of_a_head() + self.values_of_a_head())
     }
 
-    /// Byte of a page at which the values of a head begin.
-    fn values_at(&self, kv_head: usize) -> usize {
-        self.keys_at(kv_head) + self.keys_of_a_head()
-    }
-
-    /// Byte of a page at which the scales of a head's keys begin; those of its values are
-    /// [`Dimensions::value_scales_at`].
+    /// Byte of a page at which the scales of a head's keys begin.
     fn key_scales_at(&self, kv_head: usize) -> usize {
-        self.keys_at(self.kv_heads) + kv_head * self.scales_of_a_head()
+        self.keys_at(kv_head) + self.keys_of_a_head()
     }
 
     /// Byte of a page at which the scales of a head's values begin.
     fn value_scales_at(&self, kv_head: usize) -> usize {
-        self.key_scales_at(self.kv_heads + kv_head)
+        self.key_scales_at(kv_head) + self.scales_of_a_head()
+    }
+
+    /// Byte of a page at which the values of a head begin.
+    fn values_at(&self, kv_head: usize) -> usize {
+        self.value_scales_at(kv_head) + self.scales_of_a_head()
     }
 
     fn keys_of_a_head(&self) -> usize {

@@ -43,10 +43,10 @@ impl Ahead {
         Self { first: 0, lines, at_once: lines.div_ceil(parts * requests), requests, order }
     }
 
-    /// A page's keys in equal parts, in order.
+    /// A page's keys and the scales behind them in equal parts, in order.
     #[inline(always)]
     pub(super) fn keys(dims: Dimensions, parts: usize) -> Self {
-        let lines = dims.keys_of_a_head().div_ceil(Self::LINE);
+        let lines = (dims.values_at(0) - dims.keys_at(0)).div_ceil(Self::LINE);
         Self { first: 0, lines, at_once: lines.div_ceil(parts), requests: 1, order: Order::Bytes }
     }
 
