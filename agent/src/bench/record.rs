@@ -136,6 +136,13 @@ pub(crate) fn predict(
             layout.instructions, calibrated.instructions
         ));
     }
+    if padding != Bytes::ZERO {
+        case.warnings.push(format!(
+            "{} more are asked for than the state takes: {}",
+            in_words(padding.get()),
+            layout.padding_reason
+        ));
+    }
     if borrowed != Bytes::ZERO {
         case.warnings.push(format!(
             "{} more are held for stores that earlier layers keep, which these layers read",
@@ -177,6 +184,28 @@ fn warn_of_caches(case: &mut Case, state: Bytes, calibrated: &Calibrated) {
 pub(crate) fn is_small_for_caches(bytes: Bytes, calibration: &Calibration) -> bool {
     let cold = calibration.last_level_cache_bytes.map_or(UNKNOWN_CACHE, |cache| cache.get() * CACHE_MULTIPLE);
     bytes.get() < cold
+}
+
+/// How many layers of a hot case are held, so that a step finds in the caches what the step before left there: half of the
+/// last-level cache, the other half is for everything else; an error where not even one layer stays.
+pub(crate) fn layers_in_cache(
+    layout: &Layout,
+    request: &CaseRequest,
+    calibration: &Calibration,
+) -> Result<u64, String> {
+    let Some(cache) = calibration.last_level_cache_bytes else {
+        return Err(
+            "the system does not say how large its caches are, so nothing can be called hot".to_owned()
+        );
+    };
+    match cache.get() / 2 / layout.layer_bytes.max(1) {
+        0 => Err(format!(
+            "one layer takes {}, more than half of the last-level cache of {}; only a cold row can be measured",
+            in_words(layout.layer_bytes),
+            in_words(cache.get())
+        )),
+        layers => Ok(layers.min(request.layers)),
+    }
 }
 
 /// Voids a case whose caches could not be emptied.

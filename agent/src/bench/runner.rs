@@ -251,11 +251,11 @@ impl Session<'_, '_> {
         };
         let demand = record::demand(&request, &layout, 1, &self.calibrated.calibration)
             .map_err(|error| error.to_string())?;
-        let need = Need {
-            layer_bytes: layout.layer_bytes,
-            layers: request.layers,
-            layer_seconds: demand.time.seconds,
+        let layers = match request.cache {
+            Cache::Cold => request.layers,
+            Cache::Hot => record::layers_in_cache(&layout, &request, &self.calibrated.calibration)?,
         };
+        let need = Need { layer_bytes: layout.layer_bytes, layers, layer_seconds: demand.time.seconds };
         Ok((Job { index, request, layout, scaled }, need))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use kvscope_protocol::run::{Cache, Ended, Line, Machine, Run};
+use kvscope_protocol::run::{Cache, Ended, Machine, Run};
 use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings, ReadPoint, Unsteady};
 use kvscope_sizing::{Bytes, KvFormat, Tokens};
@@ -32,6 +32,7 @@ struct Fake {
     date: SystemTime,
     read_now: f64,
     unsteady: bool,
+    cache: u64,
 }
 
 impl Fake {
@@ -49,6 +50,7 @@ impl Fake {
             date: SystemTime::now(),
             read_now: 1e9,
             unsteady: false,
+            cache: 256,
         }
     }
 }
@@ -77,7 +79,7 @@ impl Backend for Fake {
             date: humantime::format_rfc3339_seconds(self.date).to_string(),
             ceilings,
             relative_spread: CeilingSpread::default(),
-            last_level_cache_bytes: Some(Bytes::new(256)),
+            last_level_cache_bytes: Some(Bytes::new(self.cache)),
             workers: 1,
             unsteady: self
                 .unsteady
@@ -216,6 +218,11 @@ fn go(
     runner::run(backend, &plan, requests, store, progress, Interrupt { cancel })
 }
 
+/// The stored lines as they are.
+fn lines(store: &Store, run: &Run) -> Vec<serde_json::Value> {
+    store.text(&run.run).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn figures_are_stored_after_their_predictions_and_read_back_equal() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,16 +235,15 @@ fn figures_are_stored_after_their_predictions_and_read_back_equal() {
     assert!(stored.warnings.is_empty());
     assert_eq!((&stored.run.cases, &stored.run.verdicts), (&run.cases, &run.verdicts));
 
-    let lines: Vec<Line> =
-        store.text(&run.run).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(matches!(lines[0], Line::Header(_)));
-    let predicted = lines.iter().rposition(|line| matches!(line, Line::Prediction(_))).unwrap();
-    let measured = lines.iter().position(|line| matches!(line, Line::Case(_))).unwrap();
+    let lines = lines(&store, &run);
+    assert_eq!(lines[0]["line"], "header");
+    let predicted = lines.iter().rposition(|line| line["line"] == "prediction").unwrap();
+    let measured = lines.iter().position(|line| line["line"] == "case").unwrap();
     assert_eq!(predicted, 2);
     assert!(predicted < measured);
     for line in &lines {
-        if let Line::Prediction(case) = line {
-            assert!(case.measured.is_none() && case.predicted.seconds.is_some());
+        if line["line"] == "prediction" {
+            assert!(line["measured"].is_null() && line["predicted"]["seconds"].is_f64(), "{line}");
         }
     }
 
@@ -449,14 +455,20 @@ fn an_unsteady_calibration_marks_every_case_and_is_not_used_again() {
 fn hot_cases_are_predicted_where_their_state_lies_and_keep_their_caches() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let requests = [request(1), CaseRequest { cache: Cache::Hot, ..request(1) }];
-    let mut backend = Fake::new();
+    let requests = [request(16), CaseRequest { cache: Cache::Hot, ..request(16) }];
+    // One layer is a page of 1 KiB for each of 2 requests: half of 8 KiB holds two layers, half of 2 KiB none.
+    let mut backend = Fake { cache: 8192, ..Fake::new() };
     let run = go(&mut backend, &requests, &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
-    assert_eq!((run.cases[0].cache, run.cases[1].cache), (Cache::Cold, Cache::Hot));
-    // 512 bytes: 1 GB/s from memory, 4 GB/s from the cache.
-    let seconds = |case: usize| run.cases[case].predicted.seconds.unwrap();
-    assert!((seconds(0) - 512e-9).abs() < 1e-15 && (seconds(1) - 128e-9).abs() < 1e-15);
-    assert!(!run.cases[1].warnings.iter().any(|warning| warning.contains("caches are emptied")));
+    let [cold, hot] = &run.cases[..] else { panic!("two cases") };
+    assert_eq!((cold.layers_measured, hot.cache, hot.layers_measured), (4, Cache::Hot, 2));
+    // 8 KiB at 1 GB/s from memory, 4 KiB at 4 GB/s from the cache.
+    assert!((cold.predicted.seconds.unwrap() - 8192e-9).abs() < 1e-15);
+    assert!((hot.predicted.seconds.unwrap() - 1024e-9).abs() < 1e-15);
+    assert!(!hot.warnings.iter().any(|warning| warning.contains("caches are emptied")));
+
+    let mut backend = Fake { cache: 2048, ..Fake::new() };
+    let run = go(&mut backend, &requests, &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    assert!(run.cases[1].status.starts_with("skipped: one layer takes 2.05 kB"), "{}", run.cases[1].status);
 }
 
 #[test]
@@ -465,12 +477,7 @@ fn the_half_of_a_fit_is_declared_before_anything_is_measured() {
     let store = Store::open(folder.path()).unwrap();
     let requests: Vec<CaseRequest> = [160, 320, 480, 640].map(request).to_vec();
     let run = go(&mut Fake::new(), &requests, &store, &mut |_| (), &AtomicBool::new(false)).unwrap();
-    let Line::Header(header) =
-        serde_json::from_str(store.text(&run.run).unwrap().lines().next().unwrap()).unwrap()
-    else {
-        panic!("the header comes first")
-    };
-    assert_eq!(header.plan.fit_half, [0, 2]);
+    assert_eq!(lines(&store, &run)[0]["plan"]["fit_half"], serde_json::json!([0, 2]));
     let used: Vec<bool> = run.cases.iter().map(|case| case.fitted.unwrap().used).collect();
     assert_eq!(used, [true, false, true, false]);
     // Steps are as predicted, give or take 1 %; four in turns put all of one sign into one half.

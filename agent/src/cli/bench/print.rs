@@ -154,6 +154,12 @@ pub(super) fn calibration(calibration: &Calibration, json: bool) -> Result<(), F
         dash(),
     ]);
     table.row([
+        "exponentials".to_owned(),
+        ceilings.exponentials_per_second.map_or_else(dash, |rate| format!("{:.1} G/s", rate / 1e9)),
+        dash(),
+        dash(),
+    ]);
+    table.row([
         "start of workers".to_owned(),
         seconds(ceilings.launch_seconds),
         percent(spread.launch),
@@ -210,7 +216,7 @@ fn warning_lines(cases: &[Case]) -> Vec<String> {
 }
 
 /// Three significant figures, as on the charts: `35.0 µs`, `1.24 ms`, `1.23 s`.
-fn seconds(seconds: f64) -> String {
+pub(super) fn seconds(seconds: f64) -> String {
     let (scaled, unit) = match seconds {
         // What would be written as 1000 belongs to the next unit.
         _ if seconds < 999.5e-6 => (seconds * 1e6, "µs"),

@@ -3,12 +3,12 @@ use serde::{Deserialize, Serialize};
 use kvscope_sizing::Tokens;
 use kvscope_sizing::prediction::Bound;
 
-use super::{Case, quantile};
+use super::{Cache, Case, quantile};
 
 /// How well the prediction held over the cases of one form. Errors are ratios: 0.1 is 10 %.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The form.
+    /// The form, with `hot` behind it where its caches were left as they were.
     pub of: String,
     /// Cases with a measured time that holds (`ok`).
     pub points: u32,
@@ -65,19 +65,19 @@ pub struct WorstPoint {
     pub error: f64,
 }
 
-/// One verdict per form, in the order in which the forms appear. Unsteady cases are counted, never averaged in.
+/// One verdict per form and cache, in the order in which they appear. Unsteady cases are counted, never averaged in.
 pub fn verdicts(cases: &[Case]) -> Vec<Verdict> {
-    let mut forms: Vec<&str> = Vec::new();
+    let mut groups: Vec<(&str, Cache)> = Vec::new();
     for case in cases {
-        if !forms.contains(&case.form.as_str()) {
-            forms.push(&case.form);
+        if !groups.contains(&(case.form.as_str(), case.cache)) {
+            groups.push((&case.form, case.cache));
         }
     }
-    forms.into_iter().map(|form| verdict_of(form, cases)).collect()
+    groups.into_iter().map(|(form, cache)| verdict_of(form, cache, cases)).collect()
 }
 
-fn verdict_of(form: &str, cases: &[Case]) -> Verdict {
-    let of_form = || cases.iter().filter(|case| case.form == form);
+fn verdict_of(form: &str, cache: Cache, cases: &[Case]) -> Verdict {
+    let of_form = || cases.iter().filter(|case| case.form == form && case.cache == cache);
     let measured = || of_form().filter(|case| case.timing().is_some());
     let steady: Vec<(&Case, f64)> = measured()
         .filter(|case| case.is_steady())
@@ -91,7 +91,10 @@ fn verdict_of(form: &str, cases: &[Case]) -> Verdict {
     });
 
     let mut verdict = Verdict {
-        of: form.to_owned(),
+        of: match cache {
+            Cache::Cold => form.to_owned(),
+            Cache::Hot => format!("{form} hot"),
+        },
         points: count(steady.len()),
         unsteady: count(unsteady),
         median_error: quantile(&absolute, 0.5),
@@ -141,7 +144,7 @@ fn most_common(bounds: impl Iterator<Item = Bound>) -> Option<Bound> {
 }
 
 fn sentence(verdict: &Verdict) -> String {
-    let form = verdict.of.to_uppercase();
+    let form = in_capitals(&verdict.of);
     let (Some(median), Some(bias), Some(worst)) = (verdict.median_error, verdict.bias, &verdict.worst) else {
         return match verdict.unsteady {
             0 => format!("{form}: nothing was measured."),
@@ -171,6 +174,12 @@ fn sentence(verdict: &Verdict) -> String {
         worst.context.short(),
     ) + &bound_words(verdict)
         + &fit_words(verdict)
+}
+
+/// `GQA@fp8`, `MLA hot`: the form in capitals, what is said of it as it is.
+fn in_capitals(of: &str) -> String {
+    let (form, rest) = of.split_at(of.find(['@', ' ']).unwrap_or(of.len()));
+    form.to_uppercase() + rest
 }
 
 /// ` It does 6.0 operations a byte, memory bounds it, and steps reach 81 % of that bound.`
@@ -267,5 +276,14 @@ mod tests {
         assert_eq!((verdict.median_error, verdict.p90_error, verdict.bias), (None, None, None));
         assert_eq!(verdict.sentence, "MLA: nothing was measured.");
         assert!(verdicts(&[]).is_empty());
+
+        let hot = Case { cache: Cache::Hot, ..case(1, "mla", 1.0, None) };
+        let of: Vec<String> =
+            verdicts(&[case(0, "mla", 1.0, None), hot]).into_iter().map(|verdict| verdict.of).collect();
+        assert_eq!(of, ["mla", "mla hot"]);
+        assert_eq!(
+            (in_capitals("mla hot"), in_capitals("gqa@fp8")),
+            ("MLA hot".to_owned(), "GQA@fp8".to_owned())
+        );
     }
 }

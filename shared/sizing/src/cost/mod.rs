@@ -1,8 +1,9 @@
 //! What one decode step costs: the state that it reads and writes, and the operations of its attention core.
 //!
 //! Counted is what touches state: scores, weighted sums, indexers, compressors, recurrences and convolutions.
-//! Projections, experts and norms do not depend on the state and are not here. A multiply-add counts as two operations, an
-//! exponential as one. Softmax is left out, as in every published count of attention.
+//! Projections, experts and norms do not depend on the state and are not here. A multiply-add counts as two operations.
+//! Exponentials of a recurrence's decay are counted apart, since no machine is equally fast at both. Softmax is left out, as
+//! in every published count of attention.
 
 mod attention;
 mod recurrent;
@@ -26,6 +27,9 @@ pub struct StepCost {
     pub appended_bytes: Bytes,
     /// Operations, by the type of the operand that comes from the state and by how often each of its values is used.
     pub operations: Vec<Operations>,
+    /// Exponentials, one for each value of a state whose decay differs from value to value (Mamba-1).
+    #[serde(default)]
+    pub exponentials: u64,
 }
 
 /// Operations of one kind.
@@ -94,6 +98,7 @@ impl StepCost {
             rewritten_bytes: self.rewritten_bytes.times(count)?,
             appended_bytes: self.appended_bytes.times(count)?,
             operations,
+            exponentials: product(&[self.exponentials, count])?,
         })
     }
 
@@ -107,6 +112,10 @@ impl StepCost {
         self.borrowed_bytes = self.borrowed_bytes.plus(other.borrowed_bytes)?;
         self.rewritten_bytes = self.rewritten_bytes.plus(other.rewritten_bytes)?;
         self.appended_bytes = self.appended_bytes.plus(other.appended_bytes)?;
+        self.exponentials = self
+            .exponentials
+            .checked_add(other.exponentials)
+            .ok_or_else(|| Error::overflow("exponentials of a step"))?;
         for operations in other.operations {
             self.add(operations)?;
         }
@@ -148,6 +157,9 @@ impl Mixer {
         }
         for operations in self.operations(formats, n)? {
             cost.add(operations)?;
+        }
+        if let Self::Recurrent(recurrent) = self {
+            cost.exponentials = recurrent.recurrence.exponentials()?;
         }
         Ok(cost)
     }
@@ -268,6 +280,16 @@ mod tests {
         assert_eq!(cost.appended_bytes, Bytes::ZERO);
         let flops = |rows| cost.operations.iter().filter(|o| o.rows == rows).map(|o| o.flops).sum::<u64>();
         assert_eq!(flops(1), 7 * state + 2 * 4 * 8192);
+    }
+
+    #[test]
+    fn a_decay_for_every_value_needs_an_exponential_for_every_value() {
+        // Jamba-1.5-Large: 16,384 channels with a state of 16, a 4-tap convolution.
+        let mamba1 = cost("jamba-1.5-large", "Mamba-1", 5);
+        let state = 16_384 * 16;
+        assert_eq!((mamba1.exponentials, mamba1.flops()), (state, 6 * state + 2 * 4 * 16_384));
+        assert_eq!(mamba1.times(3).unwrap().plus(mamba1).unwrap().exponentials, 4 * state);
+        assert_eq!(cost("nemotron-3-nano-30b-a3b", "Mamba-2", 5).exponentials, 0);
     }
 
     #[test]

@@ -27,13 +27,22 @@ impl Recurrence {
     /// | recurrence | decay | read by the key | update | read by the query | sum |
     /// | --- | --- | --- | --- | --- | --- |
     /// | gated DeltaNet (arXiv 2412.06464), KDA | 1 | 2 | 2 | 2 | 7 |
-    /// | Mamba-1 (arXiv 2312.00752): exp(ΔA) and ΔxB for every value | 3 | – | 2 | 2 | 7 |
+    /// | Mamba-1 (arXiv 2312.00752): ΔA for every value, its exponential counted apart | 2 | – | 2 | 2 | 6 |
     /// | Mamba-2 (arXiv 2405.21060), lightning | 1 | – | 2 | 2 | 5 |
     fn operations_a_value(&self) -> u64 {
         match self {
-            Self::GatedDeltaNet { .. } | Self::Kda { .. } | Self::Mamba1 { .. } => 7,
+            Self::GatedDeltaNet { .. } | Self::Kda { .. } => 7,
+            Self::Mamba1 { .. } => 6,
             Self::Mamba2 { .. } | Self::Lightning { .. } => 5,
             Self::ShortConv => 0,
+        }
+    }
+
+    /// One for each value where every value decays by itself; a decay for each head or channel of a key is none to speak of.
+    pub(super) fn exponentials(&self) -> Result<u64> {
+        match self {
+            Self::Mamba1 { d_inner, d_state } => product(&[d_inner.get(), d_state.get()]),
+            _ => Ok(0),
         }
     }
 

@@ -33,6 +33,9 @@ pub struct Ceilings {
     /// Operations per second of all cores together by operand and use, on data in the first-level cache.
     #[serde(default)]
     pub rates: Vec<OperandRate>,
+    /// Exponentials per second of all cores together, on values in the first-level cache.
+    #[serde(default)]
+    pub exponentials_per_second: Option<f64>,
 }
 
 /// What one core does while the others rest, in bytes per second of main memory.
@@ -171,6 +174,9 @@ impl Ceilings {
         positive("flops_per_second", self.flops_per_second)?;
         if let Some(update) = self.update_bytes_per_second {
             positive("update_bytes_per_second", update)?;
+        }
+        if let Some(rate) = self.exponentials_per_second {
+            positive("exponentials_per_second", rate)?;
         }
         for point in &self.read_by_working_set {
             positive("read_by_working_set", point.bytes_per_second)?;

@@ -8,7 +8,6 @@
 
 mod ceilings;
 mod fit;
-mod link;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +18,6 @@ pub use ceilings::{
     Calibration, CeilingSpread, Ceilings, CoreBandwidth, Datasheet, OperandRate, ReadPoint, Unsteady,
 };
 pub use fit::{Fit, FitPoint, FittedTime};
-pub use link::{LinkFit, LinkPoint};
 
 /// What one decode step does to the machine.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -30,6 +28,8 @@ pub struct Work {
     pub rewritten_bytes: Bytes,
     /// Operations by operand and use.
     pub operations: Vec<Operations>,
+    /// Exponentials.
+    pub exponentials: u64,
     /// How often the machine's workers are started.
     pub launches: u64,
     /// Where the state lies when the step starts.
@@ -54,6 +54,7 @@ impl Work {
             read_bytes: cost.read_bytes,
             rewritten_bytes: cost.rewritten_bytes,
             operations: cost.operations.clone(),
+            exponentials: cost.exponentials,
             launches,
             place,
         }
@@ -132,7 +133,8 @@ fn predict(work: &Work, ceilings: &Ceilings, grade: Grade) -> Result<PredictedTi
         .map(|one| {
             one.flops as f64 / ceilings.rate(one.operand, one.rows).unwrap_or(ceilings.flops_per_second)
         })
-        .sum::<f64>();
+        .sum::<f64>()
+        + work.exponentials as f64 / ceilings.exponentials_per_second.unwrap_or(ceilings.flops_per_second);
     let launch_seconds = work.launches as f64 * ceilings.launch_seconds;
     let busy = memory_seconds.max(compute_seconds);
     let bound = if launch_seconds > busy {
@@ -244,6 +246,14 @@ mod tests {
         assert!((seconds(Operand::Bf16, 64) - 9.0 / 130.0).abs() < 1e-12);
         // No rate of its own: the plain ceiling.
         assert!((seconds(Operand::Fp8, 1) - 9.0 / 200.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn exponentials_add_to_computing() {
+        // 9 GFLOP at 200 GFLOP/s = 45 ms, and 1e9 exponentials at 5e9 a second = 200 ms.
+        let work = Work { exponentials: 1_000_000_000, ..work(0, 9_000_000_000, 0) };
+        let fast = Ceilings { exponentials_per_second: Some(5e9), ..ceilings() };
+        assert!((predict(&work, &fast, Grade::Calibrated).unwrap().seconds - 0.245).abs() < 1e-12);
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub(super) fn measure(
     let list = rate_list();
     let repeats: Vec<usize> =
         list.iter().map(|(what, ..)| repeats_for(pool, set, &blocks, *what, SHORT_SAMPLE)).collect();
+    let exponential_repeats = repeats_for(pool, set, &blocks, Multiply::Exponential, SHORT_SAMPLE);
     let peak_repeats = repeats_for(pool, set, &blocks, Multiply::Peak, PEAK_SAMPLE);
     let sizes = set_sizes(buffer.len() * 2);
     let cores = WorkerTime::new(pool.workers());
@@ -84,6 +85,9 @@ pub(super) fn measure(
         let mut kept = Turns::new(list.len(), sizes.len());
         kept.read.push(read(pool, set, buffer, Cores::All));
         kept.peak.push(once(pool, set, &blocks, Multiply::Peak, peak_repeats, Some(&cores)).rate());
+        kept.exponential.push(
+            once(pool, set, &blocks, Multiply::Exponential, exponential_repeats, None).rate(),
+        );
         kept.launch.push(launch_once(pool));
         kept.update.push(change(pool, set, buffer, Pass::Update, Cores::All));
         for (place, (what, ..)) in list.iter().enumerate() {
@@ -145,6 +149,7 @@ struct Turns {
     one_write: Vec<f64>,
     one_copy: Vec<f64>,
     peak: Vec<f64>,
+    exponential: Vec<f64>,
     launch: Vec<f64>,
     rates: Vec<Vec<f64>>,
     sets: Vec<Vec<f64>>,
@@ -162,6 +167,7 @@ impl Turns {
             one_write: none(),
             one_copy: none(),
             peak: none(),
+            exponential: none(),
             launch: none(),
             rates: vec![none(); rates],
             sets: vec![none(); sets],
@@ -178,6 +184,7 @@ impl Turns {
             (&mut self.one_write, turn.one_write),
             (&mut self.one_copy, turn.one_copy),
             (&mut self.peak, turn.peak),
+            (&mut self.exponential, turn.exponential),
             (&mut self.launch, turn.launch),
         ] {
             all.extend(one);
@@ -223,6 +230,7 @@ impl Turns {
                     flops_per_second: median(samples),
                 })
                 .collect(),
+            exponentials_per_second: Some(median(&self.exponential)),
         };
         let spread = CeilingSpread {
             read: stats::relative_spread(&self.read),

@@ -32,6 +32,8 @@ pub(super) enum Multiply {
     Loaded(Operand, usize),
     /// f32 values that are loaded, changed and stored: a recurrence's state.
     State(Operand),
+    /// Exponentials of f32 values, counted as one operation each.
+    Exponential,
 }
 
 /// What one worker works on.
@@ -124,12 +126,12 @@ unsafe fn multiply<S: Simd>(part: Part<'_>) {
         Multiply::Peak => S::BLOCK_ROWS,
         Multiply::Loaded(Operand::Bf16, rows) => rows.min(S::PAIR_ROWS),
         Multiply::Loaded(_, rows) => rows.min(S::BLOCK_ROWS),
-        Multiply::State(_) => 1,
+        Multiply::State(_) | Multiply::Exponential => 1,
     };
     // A block of more rows than the registers hold goes over the operand again.
     let wanted = match part.what {
         Multiply::Loaded(_, wanted) => wanted,
-        Multiply::Peak | Multiply::State(_) => rows,
+        Multiply::Peak | Multiply::State(_) | Multiply::Exponential => rows,
     };
     let mut operations = 0;
     for _ in 0..part.repeats {
@@ -161,6 +163,7 @@ unsafe fn block_of<S: Simd, const H: usize>(block: &mut Block, what: Multiply) -
         match what {
             Multiply::State(operand) => return state::<S>(block, operand),
             Multiply::Loaded(Operand::Bf16, _) => return pairs::<S, H>(block),
+            Multiply::Exponential => return exponentials::<S>(block),
             Multiply::Peak | Multiply::Loaded(..) => {}
         }
         let mut products = [[S::splat(0.0); 2]; H];
@@ -238,6 +241,24 @@ unsafe fn state<S: Simd>(block: &mut Block, operand: Operand) -> usize {
         S::store(block.products.as_mut_ptr(), sum);
     }
     2 * DEPTH * S::LANES * 4
+}
+
+/// The sum of the exponentials of the negated panel.
+#[inline(always)]
+unsafe fn exponentials<S: Simd>(block: &mut Block) -> usize {
+    // SAFETY: the buffers hold the most lanes.
+    unsafe {
+        let minus = S::splat(-1.0);
+        let mut sums = [S::splat(0.0); 4];
+        for d in 0..2 * DEPTH {
+            let value = S::load(block.panel.as_ptr().add(d * S::LANES));
+            sums[d % 4] = S::add(sums[d % 4], S::exp2(S::mul(S::mul(value, value), minus)));
+        }
+        for (place, sum) in sums.into_iter().enumerate() {
+            S::store(block.products.as_mut_ptr().add(place * S::LANES), sum);
+        }
+    }
+    2 * DEPTH * S::LANES
 }
 
 #[inline(always)]
