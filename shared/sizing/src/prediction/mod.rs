@@ -8,6 +8,7 @@
 
 mod ceilings;
 mod fit;
+mod link;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ pub use ceilings::{
     Calibration, CeilingSpread, Ceilings, CoreBandwidth, Datasheet, OperandRate, ReadPoint, Unsteady,
 };
 pub use fit::{Fit, FitPoint, FittedTime};
+pub use link::{LinkFit, LinkPoint};
 
 /// What one decode step does to the machine.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
