@@ -21,6 +21,8 @@ mod shape;
 mod stats;
 mod store;
 mod subject;
+#[cfg(target_os = "linux")]
+mod tiers;
 mod worker_time;
 
 use std::path::PathBuf;
@@ -36,6 +38,8 @@ pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progres
 pub use shape::*;
 pub use store::Store;
 pub use subject::Subject;
+#[cfg(target_os = "linux")]
+pub use tiers::{TierPlan, run_tiers};
 
 /// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
 ///

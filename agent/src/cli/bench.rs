@@ -1,5 +1,6 @@
 mod choice;
 mod print;
+mod tiers;
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use kvscope_protocol::run::{Case, compare_runs};
+use kvscope_protocol::run::{Case, TierName, compare_runs};
 
 use self::choice::FormChoice;
 use crate::bench::{self, CalibrationLength, CalibrationUse, Plan, Progress, Store};
@@ -90,6 +91,9 @@ struct RunArguments {
     /// Forms, each with the format of its state where another than the usual is wanted: gqa,mla,gqa@fp8,mamba2@bf16
     #[arg(long, value_delimiter = ',', value_name = "FORM[@FORMAT]", default_value = "gqa,mla")]
     forms: Vec<FormChoice>,
+    /// Measure transfers to and from tiers instead of forms: dram, cache (a file in the page cache), file (past it)
+    #[arg(long, value_delimiter = ',', value_name = "TIER", value_parser = tiers::parse_tier, conflicts_with = "forms")]
+    tiers: Vec<TierName>,
     /// Contexts; each a multiple of 64 tokens is exact to the byte
     #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
     lengths: Vec<String>,
@@ -175,6 +179,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
     if arguments.backend == Backend::Cuda {
         return Err(Failure::input("backend: cuda is not measured yet; use --backend cpu"));
+    }
+    if !arguments.tiers.is_empty() {
+        return tiers::measure(arguments, store);
     }
     if arguments.batch == 0 {
         return Err(Failure::input("batch: 0 requests hold nothing; give at least 1"));

@@ -17,7 +17,9 @@ pub enum Line {
     Prediction(Box<Case>),
     /// A case with what came out, or why nothing did.
     Case(Box<Case>),
-    /// What the cases of one form say together.
+    /// A [`Transfer`](super::Transfer): before it is measured, and again with what came out.
+    Transfer(Box<Value>),
+    /// What the cases of one form, or the transfers of one tier, say together.
     Verdict(Box<Verdict>),
     /// The last line: how it ended, and the machine as it was then.
     End {
@@ -100,6 +102,7 @@ pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
                 warnings.push(LineWarning { line, what: "comes before the header, left out".to_owned() });
             }
             (Line::Prediction(case) | Line::Case(case), Some(run)) => put_case(&mut run.cases, *case),
+            (Line::Transfer(transfer), Some(run)) => put_transfer(&mut run.transfers, *transfer),
             (Line::Verdict(verdict), Some(run)) => run.verdicts.push(*verdict),
             (Line::End { ended, machine }, Some(run)) => {
                 run.ended = ended;
@@ -129,6 +132,7 @@ fn parse(content: &str) -> Result<Line, serde_json::Error> {
         "header" => serde_json::from_value(value).map(Line::Header),
         "prediction" => serde_json::from_value(value).map(Line::Prediction),
         "case" => serde_json::from_value(value).and_then(plausible).map(Line::Case),
+        "transfer" => Ok(Line::Transfer(Box::new(without_kind(value)))),
         "verdict" => serde_json::from_value(value).map(Line::Verdict),
         "end" => serde_json::from_value(value).map(|End { ended, machine }| Line::End { ended, machine }),
         _ => Err(serde::de::Error::custom(format!("{kind:?} is no kind of line"))),
@@ -171,6 +175,21 @@ fn begin(header: Header, line: usize) -> Result<Run, LineWarning> {
         transfers: Vec::new(),
         verdicts: Vec::new(),
     })
+}
+
+fn without_kind(mut line: Value) -> Value {
+    if let Value::Object(fields) = &mut line {
+        fields.remove("line");
+    }
+    line
+}
+
+fn put_transfer(transfers: &mut Vec<Value>, transfer: Value) {
+    let number = |transfer: &Value| transfer.get("transfer").and_then(Value::as_u64);
+    match transfers.iter_mut().find(|known| number(known) == number(&transfer)) {
+        Some(known) => *known = transfer,
+        None => transfers.push(transfer),
+    }
 }
 
 fn put_case(cases: &mut Vec<Case>, case: Case) {
@@ -222,6 +241,20 @@ mod tests {
         assert_eq!(read.run.cases.len(), 2);
         assert_eq!(read.run.cases[0].measured, Some(measured(0.11)));
         assert_eq!(read.run.cases[1].measured, None);
+    }
+
+    #[test]
+    fn a_transfer_replaces_what_was_declared_of_it() {
+        let transfer = |number: u32, status: &str| {
+            Line::Transfer(Box::new(serde_json::json!({"transfer": number, "tier": "dram", "status": status})))
+        };
+        let lines = [header(), transfer(0, "partial"), transfer(1, "partial"), transfer(0, "ok")];
+        let read = read_lines(&text(&lines)).unwrap();
+        assert!(read.warnings.is_empty());
+        let right = serde_json::json!([
+            {"transfer": 0, "tier": "dram", "status": "ok"}, {"transfer": 1, "tier": "dram", "status": "partial"}
+        ]);
+        assert_eq!(serde_json::Value::Array(read.run.transfers), right);
     }
 
     #[test]

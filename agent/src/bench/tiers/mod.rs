@@ -1,0 +1,51 @@
+//! Tiers: what it takes to save a request's state somewhere else and to bring it back.
+//!
+//! A [`Tier`] moves blocks between memory and where it keeps them. `dram` copies within memory, `file` goes past or through
+//! the page cache, by `ring` or by `pool`; `folder` is where files live, and what a killed process left there is removed.
+//! `sweep` measures blocks of every size, fits α and β to a declared half of the points and judges them on the other half.
+
+mod dram;
+mod file;
+mod folder;
+mod memory;
+mod pool;
+mod ring;
+mod session;
+mod sweep;
+
+use std::io;
+
+pub(crate) use dram::Dram;
+pub(crate) use file::{FileTier, Through};
+pub(crate) use folder::TierFolder;
+pub(crate) use memory::{Expected, Memory, PAGE};
+pub use session::{TierPlan, run_tiers};
+
+/// Somewhere that blocks of state are kept.
+pub(crate) trait Tier: std::fmt::Debug {
+    /// How it moves blocks, in words, with the reason where it is not the usual way.
+    fn method(&self) -> String;
+
+    /// Moves all blocks; each is in its place when this returns.
+    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()>;
+}
+
+/// One block to move. Blocks of one transfer do not overlap, neither in memory nor in the tier.
+#[derive(Debug)]
+pub(crate) struct Move<'a> {
+    /// Its place in memory: a whole number of pages.
+    pub(crate) memory: &'a mut [u8],
+    /// Its first byte in the tier: a multiple of the page.
+    pub(crate) offset: u64,
+    /// Which way.
+    pub(crate) way: Way,
+}
+
+/// Which way a block goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Way {
+    /// From memory to the tier.
+    Save,
+    /// From the tier to memory.
+    Restore,
+}

@@ -1,0 +1,347 @@
+//! Transfers between tiers: what was measured, the fits to a declared half of it, and how these did on the other half.
+
+use kvscope_sizing::Bytes;
+use kvscope_sizing::Tokens;
+use kvscope_sizing::prediction::{FittedTime, Grade, LinkFit, LinkPoint};
+use serde::Serialize;
+
+use super::{Drop, SampleSummary, Verdict, quantile};
+
+/// One measured transfer: blocks of state that go to a tier, come back, or both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Transfer {
+    /// Its place among the run's transfers, from 0.
+    pub transfer: u32,
+    /// What blocks are moved to and from.
+    pub tier: TierName,
+    /// What the tier's bytes lie in: `memory`, `memory (page cache)`, `device` or `memory of another process`.
+    pub medium: &'static str,
+    /// Which way they go.
+    pub direction: Direction,
+    /// Where the blocks lie.
+    pub pattern: Pattern,
+    /// Whether the fit is made from it; declared before anything is measured. The others judge the fit.
+    pub fit_half: bool,
+    /// How the tier moves blocks, with the reason where it is not the usual way; `null` where it was not reached.
+    pub method: Option<String>,
+    /// Bytes of one block; of the largest where there are several sizes.
+    pub block_bytes: Bytes,
+    /// How many blocks.
+    pub blocks: u64,
+    /// Bytes of all blocks together.
+    pub bytes: Bytes,
+    /// Whose state it is; `null` for random blocks.
+    pub state: Option<StateMoved>,
+    /// What a fit to the declared half of the tier's points says of it. A state is predicted before it is moved.
+    pub fitted: Option<FittedTransfer>,
+    /// What came out.
+    pub measured: Option<MeasuredTransfer>,
+    /// Whether every restored page had the checksum that it was saved with; `null` where nothing was restored.
+    pub correct: Option<bool>,
+    /// `ok`, `unsteady`, `partial: …`, `skipped: …` or `failed: …` with the reason.
+    pub status: String,
+    /// What a reader of the figures has to know.
+    pub warnings: Vec<String>,
+}
+
+/// Somewhere that state is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TierName {
+    /// Another place in this process's memory.
+    Dram,
+    /// A file past the page cache: a device.
+    File,
+    /// A file in the page cache: memory.
+    Cache,
+    /// Another process, over loopback TCP.
+    Peer,
+}
+
+impl TierName {
+    /// Every tier, the nearest first.
+    pub const ALL: [Self; 4] = [Self::Dram, Self::Cache, Self::Peer, Self::File];
+
+    /// The word in JSON and on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Dram => "dram",
+            Self::File => "file",
+            Self::Cache => "cache",
+            Self::Peer => "peer",
+        }
+    }
+
+    /// What the tier's bytes lie in.
+    pub const fn medium(self) -> &'static str {
+        match self {
+            Self::Dram => "memory",
+            Self::File => "device",
+            Self::Cache => "memory (page cache)",
+            Self::Peer => "memory of another process",
+        }
+    }
+}
+
+/// Which way blocks go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From memory to the tier.
+    Save,
+    /// From the tier to memory.
+    Restore,
+    /// Every other block each way.
+    Mixed,
+}
+
+impl Direction {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Save, Self::Restore, Self::Mixed];
+
+    /// The word in JSON and on screen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Save => "save",
+            Self::Restore => "restore",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// Where the blocks of one transfer lie, in memory and in the tier.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// One after another.
+    Contiguous,
+    /// In random places, in random order.
+    Fragments,
+}
+
+impl Pattern {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Contiguous, Self::Fragments];
+
+    /// The word in JSON and on screen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Contiguous => "contiguous",
+            Self::Fragments => "fragments",
+        }
+    }
+}
+
+/// Whose state was moved, and how it was laid out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StateMoved {
+    /// Catalogue id or path.
+    pub model: String,
+    /// Tokens of the request.
+    pub context: Tokens,
+    /// Tokens of one block.
+    pub block_tokens: Tokens,
+    /// Bytes that sizing counts of what is laid out.
+    pub state_bytes: Bytes,
+    /// Bytes that whole blocks and whole pages add.
+    pub padding_bytes: Bytes,
+}
+
+/// What a fit says of a transfer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FittedTransfer {
+    /// The time of it.
+    pub seconds: FittedTime,
+    /// `fitted`, always.
+    pub grade: Grade,
+    /// The constants, with the residuals of the points that they were fitted to.
+    pub link: LinkFit,
+}
+
+/// What came out of one transfer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredTransfer {
+    /// The time of one transfer.
+    pub seconds: SampleSummary,
+    /// Bytes over the median time.
+    pub bytes_per_second: f64,
+    /// Every sample that counts, in seconds.
+    pub samples_seconds: Vec<f64>,
+    /// Samples that do not count.
+    pub drops: Vec<Drop>,
+}
+
+impl Transfer {
+    /// Whether the figures hold as they are.
+    pub fn is_steady(&self) -> bool {
+        self.status == "ok"
+    }
+
+    /// (fitted − measured) / measured.
+    pub fn time_error(&self) -> Option<f64> {
+        let measured = self.measured.as_ref()?.seconds.median;
+        (measured > 0.0).then_some(self.fitted.as_ref()?.seconds.0 / measured - 1.0)
+    }
+
+    /// What a fit sees of it.
+    pub fn point(&self) -> Option<LinkPoint> {
+        let measured_seconds = self.measured.as_ref()?.seconds.median;
+        Some(LinkPoint { blocks: self.blocks, bytes: self.bytes, measured_seconds })
+    }
+}
+
+/// One verdict for each tier that has transfers. Only those judge that no fit was made from; `worst` names a case and is
+/// `null`, the sentence names the transfer.
+pub fn transfer_verdicts(transfers: &[Transfer]) -> Vec<Verdict> {
+    let has = |tier: &TierName| transfers.iter().any(|transfer| transfer.tier == *tier);
+    TierName::ALL.into_iter().filter(has).map(|tier| verdict_of(tier, transfers)).collect()
+}
+
+fn verdict_of(tier: TierName, transfers: &[Transfer]) -> Verdict {
+    let unseen = || {
+        transfers.iter().filter(|transfer| {
+            transfer.tier == tier
+                && transfer.measured.is_some()
+                && transfer.correct != Some(false)
+                && !transfer.fit_half
+        })
+    };
+    let judged: Vec<(&Transfer, f64)> = unseen()
+        .filter(|transfer| transfer.is_steady())
+        .filter_map(|transfer| Some((transfer, transfer.time_error()?)))
+        .collect();
+    let signed: Vec<f64> = judged.iter().map(|(_, error)| *error).collect();
+    let absolute: Vec<f64> = signed.iter().map(|error| error.abs()).collect();
+    let mut verdict = Verdict {
+        of: tier.word().to_owned(),
+        points: count(judged.len()),
+        unsteady: count(unseen().filter(|transfer| !transfer.is_steady()).count()),
+        median_error: quantile(&absolute, 0.5),
+        p90_error: quantile(&absolute, 0.9),
+        bias: quantile(&signed, 0.5),
+        worst: None,
+        intensity: None,
+        bound: None,
+        bound_share: None,
+        fit: None,
+        sentence: String::new(),
+    };
+    let worst = judged.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    verdict.sentence = sentence(&verdict, worst.copied());
+    verdict
+}
+
+fn sentence(verdict: &Verdict, worst: Option<(&Transfer, f64)>) -> String {
+    let tier = &verdict.of;
+    let left_out = match verdict.unsteady {
+        0 => String::new(),
+        n => format!("; {n} unsteady left out"),
+    };
+    let (Some(median), Some(bias), Some((transfer, error))) = (verdict.median_error, verdict.bias, worst)
+    else {
+        return format!("{tier}: no steady transfer judges the fit{left_out}.");
+    };
+    let side = match bias {
+        bias if bias.abs() < 0.02 => "with no clear bias",
+        bias if bias < 0.0 => "transfers are typically slower than fitted",
+        _ => "transfers are typically faster than fitted",
+    };
+    format!(
+        "{tier}: over {} transfers that the fits have not seen the time is {:.1} % off in the median, {side}; the worst is \
+         {:+.0} % at a {} of {} blocks of {} bytes ({}){left_out}.",
+        verdict.points,
+        median * 100.0,
+        error * 100.0,
+        transfer.direction.word(),
+        transfer.blocks,
+        transfer.block_bytes.get(),
+        transfer.pattern.word(),
+    )
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link() -> LinkFit {
+        let point =
+            |bytes, measured_seconds| LinkPoint { blocks: 1, bytes: Bytes::new(bytes), measured_seconds };
+        LinkFit::of(&[point(1 << 20, 1.0), point(2 << 20, 2.0)]).unwrap()
+    }
+
+    fn transfer(number: u32, fitted: f64, used: bool, measured: f64, status: &str) -> Transfer {
+        let seconds = SampleSummary { median: measured, p05: measured, p95: measured, n: 10, cv: Some(0.01) };
+        Transfer {
+            transfer: number,
+            tier: TierName::File,
+            medium: TierName::File.medium(),
+            direction: Direction::Restore,
+            pattern: Pattern::Fragments,
+            block_bytes: Bytes::new(4096),
+            blocks: 256,
+            bytes: Bytes::new(1 << 20),
+            state: None,
+            fit_half: used,
+            method: None,
+            fitted: Some(FittedTransfer { seconds: FittedTime(fitted), grade: Grade::Fitted, link: link() }),
+            measured: Some(MeasuredTransfer {
+                seconds,
+                bytes_per_second: 1_048_576.0 / measured,
+                samples_seconds: vec![measured; 10],
+                drops: Vec::new(),
+            }),
+            correct: Some(true),
+            status: status.to_owned(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_steady_transfers_that_no_fit_has_seen_judge() {
+        // 1.0 fitted against 1.25, 1.0 and 0.8: −0.2, 0 and +0.25; the used and the unsteady one do not count.
+        let transfers = [
+            transfer(0, 1.0, false, 1.25, "ok"),
+            transfer(1, 1.0, false, 1.0, "ok"),
+            transfer(2, 1.0, false, 0.8, "ok"),
+            transfer(3, 1.0, true, 9.0, "ok"),
+            transfer(4, 1.0, false, 9.0, "unsteady"),
+        ];
+        let verdicts = transfer_verdicts(&transfers);
+        assert_eq!(verdicts.len(), 1);
+        let verdict = &verdicts[0];
+        assert_eq!((verdict.points, verdict.unsteady, verdict.of.as_str()), (3, 1, "file"));
+        assert!((verdict.median_error.unwrap() - 0.2).abs() < 1e-12);
+        // At place 0.9 × 2 = 1.8 of 0, 0.2, 0.25.
+        assert!((verdict.p90_error.unwrap() - 0.24).abs() < 1e-12);
+        assert!(verdict.bias.unwrap().abs() < 1e-12);
+        assert_eq!(
+            verdict.sentence,
+            "file: over 3 transfers that the fits have not seen the time is 20.0 % off in the median, with no clear bias; \
+             the worst is +25 % at a restore of 256 blocks of 4096 bytes (fragments); 1 unsteady left out."
+        );
+    }
+
+    #[test]
+    fn nothing_that_judges_gives_null_and_says_so() {
+        let verdict = &transfer_verdicts(&[transfer(0, 1.0, true, 1.0, "ok")])[0];
+        assert_eq!((verdict.median_error, verdict.p90_error, verdict.bias), (None, None, None));
+        assert_eq!(verdict.sentence, "file: no steady transfer judges the fit.");
+    }
+
+    #[test]
+    fn names_in_json_are_the_words() {
+        for tier in TierName::ALL {
+            assert_eq!(serde_json::to_value(tier).unwrap(), tier.word());
+        }
+        let json = serde_json::to_value(transfer(0, 1.0, false, 1.0, "ok")).unwrap();
+        assert_eq!(
+            (json["direction"].as_str(), json["pattern"].as_str()),
+            (Some("restore"), Some("fragments"))
+        );
+        assert_eq!(json["fitted"]["grade"], "fitted");
+    }
+}
