@@ -39,7 +39,7 @@ pub use shape::*;
 pub use store::Store;
 pub use subject::Subject;
 #[cfg(target_os = "linux")]
-pub use tiers::{TierPlan, run_tiers};
+pub use tiers::{TierPlan, run_tiers, serve_peer};
 
 /// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
 ///

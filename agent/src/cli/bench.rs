@@ -76,6 +76,13 @@ enum Action {
         /// The run file, or - for standard input
         file: String,
     },
+    /// Keep bytes for the process that started this one, until standard input ends
+    #[command(hide = true)]
+    Peer {
+        /// How many
+        #[arg(long)]
+        bytes: usize,
+    },
     /// Remove a run from the store
     Delete {
         /// The run's name
@@ -91,7 +98,7 @@ struct RunArguments {
     /// Forms, each with the format of its state where another than the usual is wanted: gqa,mla,gqa@fp8,mamba2@bf16
     #[arg(long, value_delimiter = ',', value_name = "FORM[@FORMAT]", default_value = "gqa,mla")]
     forms: Vec<FormChoice>,
-    /// Measure transfers to and from tiers instead of forms: dram, cache (a file in the page cache), file (past it)
+    /// Measure transfers to and from tiers instead of forms: dram, cache (a file in the page cache), file (past it), peer (another process over loopback TCP)
     #[arg(long, value_delimiter = ',', value_name = "TIER", value_parser = tiers::parse_tier, conflicts_with = "forms")]
     tiers: Vec<TierName>,
     /// Contexts; each a multiple of 64 tokens is exact to the byte
@@ -172,6 +179,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             }
             output::figures(&format!("{run}\n"))
         }
+        Action::Peer { bytes } => tiers::keep(bytes),
         Action::Delete { run } => store.delete(&run).map_err(Failure::input),
     }
 }

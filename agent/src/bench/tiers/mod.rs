@@ -1,13 +1,15 @@
 //! Tiers: what it takes to save a request's state somewhere else and to bring it back.
 //!
 //! A [`Tier`] moves blocks between memory and where it keeps them. `dram` copies within memory, `file` goes past or through
-//! the page cache, by `ring` or by `pool`; `folder` is where files live, and what a killed process left there is removed.
+//! the page cache, by `ring` or by `pool`; `peer` is another process over
+//! loopback TCP; `folder` is where files live, and what a killed process left there is removed.
 //! `sweep` measures blocks of every size, fits α and β to a declared half of the points and judges them on the other half.
 
 mod dram;
 mod file;
 mod folder;
 mod memory;
+mod peer;
 mod pool;
 mod ring;
 mod session;
@@ -19,6 +21,8 @@ pub(crate) use dram::Dram;
 pub(crate) use file::{FileTier, Through};
 pub(crate) use folder::TierFolder;
 pub(crate) use memory::{Expected, Memory, PAGE};
+pub(crate) use peer::Peer;
+pub use peer::serve as serve_peer;
 pub use session::{TierPlan, run_tiers};
 
 /// Somewhere that blocks of state are kept.

@@ -10,7 +10,7 @@ use kvscope_protocol::run::{
 };
 
 use super::sweep::{self, Bench};
-use super::{Dram, FileTier, Memory, PAGE, Through, Tier, TierFolder, file};
+use super::{Dram, FileTier, Memory, PAGE, Peer, Through, Tier, TierFolder, file};
 use crate::bench::machine::{self, Environment};
 use crate::bench::plan::{Progress, Stage};
 use crate::bench::store::{RunWriter, Store};
@@ -169,7 +169,7 @@ impl Session<'_> {
             TierName::Dram => Ok(Box::new(Dram::new(pages)?)),
             TierName::File => file(Through::Device),
             TierName::Cache => file(Through::PageCache),
-            TierName::Peer => Err(io::Error::new(io::ErrorKind::Unsupported, "no peer can be started yet")),
+            TierName::Peer => Ok(Box::new(Peer::start(self.bytes)?)),
         }
     }
 }

@@ -45,6 +45,24 @@ pub(super) fn measure(arguments: &super::RunArguments, store: &crate::bench::Sto
     })
 }
 
+/// The other end of the tier `peer`: prints its port, and ends when standard input does.
+#[cfg(target_os = "linux")]
+pub(super) fn keep(bytes: usize) -> Result<(), Failure> {
+    let mut announced = Ok(());
+    let kept = crate::bench::serve_peer(
+        bytes,
+        |port| announced = output::figures(&format!("{port}\n")),
+        std::io::stdin().lock(),
+    );
+    announced?;
+    kept.map_err(|error| Failure::check(format!("peer: {error}")))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn keep(_: usize) -> Result<(), Failure> {
+    Err(Failure::input("peer: it is kept on Linux alone"))
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(super) fn measure(_: &super::RunArguments, _: &crate::bench::Store) -> Result<(), Failure> {
     Err(Failure::input("tiers: they are measured on Linux alone"))
