@@ -1,7 +1,8 @@
 //! The agent's API, where an agent serves the page. All addresses are relative: a static host just does not know them.
 
 use kvscope_protocol::run::{Run, RunSummary};
-use serde_json::Value;
+use kvscope_sizing::Error;
+use kvscope_sizing::record::{read_json, read_record};
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::JsFuture;
 
@@ -18,7 +19,7 @@ const API: u64 = 1;
 
 /// The agent's version, where an agent of this API serves the page. A static host answers with an error or with a page.
 pub(crate) async fn version() -> Option<String> {
-    let health: Value = serde_json::from_str(&get("api/v1/health").await.ok()?).ok()?;
+    let health = read_json(&get("api/v1/health").await.ok()?).ok()?;
     let speaks_this = health["api"].as_u64().is_none_or(|api| api == API) && health.is_object();
     speaks_this.then(|| health["version"].as_str().unwrap_or("of unknown version").to_owned())
 }
@@ -26,7 +27,7 @@ pub(crate) async fn version() -> Option<String> {
 /// The agent's runs, newest first.
 pub(crate) async fn runs() -> Result<Vec<RunRow>, String> {
     let text = get("api/v1/runs").await?;
-    let rows: Vec<RunSummary> = serde_json::from_str(&text).map_err(|error| not_understood(&error))?;
+    let rows: Vec<RunSummary> = read_record(&text).map_err(|error| not_understood(&error))?;
     Ok(rows.into_iter().map(row).collect())
 }
 
@@ -34,8 +35,7 @@ pub(crate) async fn runs() -> Result<Vec<RunRow>, String> {
 pub(crate) async fn run(name: &str) -> Result<Run, String> {
     let name = String::from(js_sys::encode_uri_component(name));
     let text = get(&format!("api/v1/runs/{name}")).await?;
-    let run: Value = serde_json::from_str(&text).map_err(|error| not_understood(&error))?;
-    serde_json::from_value(run).map_err(|error| not_understood(&error))
+    read_record(&text).map_err(|error| not_understood(&error))
 }
 
 fn row(summary: RunSummary) -> RunRow {
@@ -53,7 +53,7 @@ fn row(summary: RunSummary) -> RunRow {
     RunRow { run: summary.run, about: words.into_iter().flatten().collect::<Vec<_>>().join(" · ") }
 }
 
-fn not_understood(error: &serde_json::Error) -> String {
+fn not_understood(error: &Error) -> String {
     format!(
         "The agent's answer was not understood ({error}). It may be of another version: restart it and reload."
     )
@@ -68,7 +68,7 @@ async fn get(path: &str) -> Result<String, String> {
     if answer.ok() {
         return Ok(text);
     }
-    let problem: Value = serde_json::from_str(&text).unwrap_or_default();
+    let problem = read_json(&text).unwrap_or_default();
     Err(match problem["message"].as_str() {
         Some(message) => message.to_owned(),
         None => format!("The agent answered {} to {path}.", answer.status()),

@@ -16,12 +16,8 @@ use crate::views::growth::GrowthRoom;
 use crate::views::log::{self, log_room};
 use crate::views::measure::MeasureRoom;
 
-const DOORS: [(Room, &str); 4] = [
-    (Room::Growth, "Growth"),
-    (Room::Claims, "Claims"),
-    (Room::Log, "Log"),
-    (Room::Measure, "Measure"),
-];
+const DOORS: [(Room, &str); 4] =
+    [(Room::Growth, "Growth"), (Room::Claims, "Claims"), (Room::Log, "Log"), (Room::Measure, "Measure")];
 
 /// The page.
 #[component]

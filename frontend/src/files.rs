@@ -3,6 +3,7 @@
 
 use kvscope_protocol::Room;
 use kvscope_protocol::run::{Run, read_lines};
+use kvscope_sizing::record::read_record;
 use kvscope_sizing::{
     Architecture, GgufRead, Unknown, first_part, is_gguf, is_gguf_name, model_file, read_config, read_gguf,
 };
@@ -149,8 +150,9 @@ fn run_in(text: &str) -> Option<Result<Run, String>> {
         return Some(read_lines(text).map(|read| read.run).map_err(|warning| warning.to_string()));
     }
     if text.contains("\"verdicts\"") && text.contains("\"cases\"") {
-        let run = serde_json::from_str::<serde_json::Value>(text).and_then(serde_json::from_value);
-        return Some(run.map_err(|error| format!("not a run that this version reads ({error})")));
+        return Some(
+            read_record(text).map_err(|error| format!("not a run that this version reads ({error})")),
+        );
     }
     None
 }

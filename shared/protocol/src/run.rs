@@ -9,12 +9,11 @@ mod lines;
 mod machine;
 mod samples;
 mod summary;
-mod transfer;
 mod verdict;
 
 use kvscope_sizing::prediction::{Bound, Calibration, FittedTime, Grade};
-use kvscope_sizing::{Bytes, Tokens};
-use serde::{Deserialize, Serialize};
+use kvscope_sizing::{Bytes, Tokens, record, word_record};
+use serde::Serialize;
 
 pub use compare::{Comparison, Difference, compare_runs};
 pub use fitted::{fit_half, put_fits};
@@ -22,16 +21,13 @@ pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
 pub use machine::Machine;
 pub use samples::quantile;
 pub use summary::RunSummary;
-pub use transfer::{
-    Direction, FittedTransfer, MeasuredTransfer, Pattern, StateMoved, TierName, Transfer, transfer_verdicts,
-};
 pub use verdict::{FitVerdict, Verdict, WorstPoint, verdicts};
 
 /// The version of the stored form. A reader refuses a newer one.
 pub const RUN_SCHEMA: u32 = 1;
 
 /// One benchmark job.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
     /// The run's name: its start in UTC and four hexadecimal digits.
     pub run: String,
@@ -52,14 +48,13 @@ pub struct Run {
     /// The measured points.
     pub cases: Vec<Case>,
     /// Transfers between tiers; their fields come with the tiers.
-    #[serde(default)]
     pub transfers: Vec<serde_json::Value>,
     /// One per form that has measured cases.
     pub verdicts: Vec<Verdict>,
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
     /// Every case was measured, skipped or failed with its reason.
@@ -82,7 +77,7 @@ impl Ended {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanRecord {
     /// The time that the whole run may take, calibration and warm-up included.
     pub budget_seconds: f64,
@@ -91,12 +86,11 @@ pub struct PlanRecord {
     /// Seed of the random state and page tables.
     pub seed: u64,
     /// Numbers of the cases that fits are made from; the others judge them. Declared before anything is measured.
-    #[serde(default)]
     pub fit_half: Vec<u32>,
 }
 
 /// One measured point: a form at one context and batch, predicted first.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Case {
     /// Its place in the run, from 0.
     pub case: u32,
@@ -119,12 +113,10 @@ pub struct Case {
     /// `null` where the case was skipped, failed, or gave a wrong result.
     pub measured: Option<Measured>,
     /// The time that a fit to the declared half of the form's points gives; no prediction.
-    #[serde(default)]
     pub fitted: Option<Fitted>,
     /// State bytes that one step must read, from the architecture.
     pub read_bytes: Option<Bytes>,
     /// State bytes that one step writes back in place; `null` in runs of before they were counted.
-    #[serde(default)]
     pub written_bytes: Option<Bytes>,
     /// Floating point operations of one step, from the shape.
     pub flops: Option<u64>,
@@ -140,12 +132,11 @@ pub struct Case {
     /// still, such as the machine's ceilings; `partial: …`, `skipped: …` or `failed: …` with the reason.
     pub status: String,
     /// What a reader of the figures has to know.
-    #[serde(default)]
     pub warnings: Vec<String>,
 }
 
 /// The state of the caches at the start of a step.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
     /// Nothing of the state is in a cache.
@@ -154,15 +145,24 @@ pub enum Cache {
     Hot,
 }
 
+impl Cache {
+    /// The word in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Hot => "hot",
+        }
+    }
+}
+
 /// What was computed before the measurement.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Predicted {
     /// Bytes of state by sizing.
     pub bytes: Option<Bytes>,
     /// Bytes that the kernel's layout adds: whole pages, where the context is not a multiple of the page.
     pub page_padding_bytes: Option<Bytes>,
     /// Bytes of stores that earlier layers keep and these layers read; they are held beside [`Predicted::bytes`].
-    #[serde(default)]
     pub borrowed_bytes: Option<Bytes>,
     /// The time of one step.
     pub seconds: Option<f64>,
@@ -171,18 +171,15 @@ pub struct Predicted {
     /// Which term of the prediction is the largest.
     pub bound: Option<Bound>,
     /// Reading and writing alone.
-    #[serde(default)]
     pub memory_seconds: Option<f64>,
     /// Computing alone.
-    #[serde(default)]
     pub compute_seconds: Option<f64>,
     /// Starts of the workers in one step.
-    #[serde(default)]
     pub launches: Option<u64>,
 }
 
 /// What a fit says of a case.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fitted {
     /// The time of one step.
     pub seconds: FittedTime,
@@ -191,7 +188,7 @@ pub struct Fitted {
 }
 
 /// A sample that does not count.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drop {
     /// How long it took.
     pub seconds: f64,
@@ -200,7 +197,7 @@ pub struct Drop {
 }
 
 /// What came out.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Bytes asked of the allocator for state.
     pub asked_bytes: Bytes,
@@ -211,15 +208,13 @@ pub struct Measured {
     /// The time of one step.
     pub seconds: SampleSummary,
     /// Every sample that counts, in the order of measuring, in seconds.
-    #[serde(default)]
     pub samples_seconds: Vec<f64>,
     /// Samples that do not count.
-    #[serde(default)]
     pub drops: Vec<Drop>,
 }
 
 /// Samples in short, in seconds.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SampleSummary {
     /// The middle sample.
     pub median: f64,
@@ -232,6 +227,35 @@ pub struct SampleSummary {
     /// Standard deviation over mean; `null` for fewer than two samples.
     pub cv: Option<f64>,
 }
+
+record!(Run {
+    run, schema, backend, started, ended, plan, machine, calibration, cases, verdicts; or default transfers
+});
+word_record!(Ended, word, [Complete, Cancelled, Interrupted]);
+record!(PlanRecord { budget_seconds, forms, seed; or default fit_half });
+record!(Case {
+    case, form, model, context, batch, cache, layers_measured, layers_total, predicted, measured, fitted, read_bytes,
+    written_bytes, flops, bandwidth_share, bound_share, correct, largest_relative_error, status;
+    or default warnings
+});
+word_record!(Cache, word, [Cold, Hot]);
+record!(Predicted {
+    bytes,
+    page_padding_bytes,
+    borrowed_bytes,
+    seconds,
+    grade,
+    bound,
+    memory_seconds,
+    compute_seconds,
+    launches
+});
+record!(Fitted { seconds, used });
+record!(Drop { seconds, reason });
+record!(Measured {
+    asked_bytes, resident_bytes, huge_page_bytes, seconds; or default samples_seconds, drops
+});
+record!(SampleSummary { median, p05, p95, n, cv });
 
 impl Case {
     /// (predicted − measured) / measured of the time: positive where the step was faster than predicted.

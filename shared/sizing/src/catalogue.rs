@@ -2,21 +2,21 @@
 
 use std::sync::OnceLock;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::architecture::Architecture;
 use crate::config::read_config_value;
+use crate::record;
+use crate::record::read_record;
 use crate::{Error, Result};
 
 /// `(id, file text)` of every catalogue file, sorted by id.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// What is known of one model version: its config and where that comes from.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct CatalogueEntry {
     /// The id in lower case: `deepseek-v3.2`.
-    #[serde(skip)]
     pub id: String,
     /// The name as published: `DeepSeek-V3.2`.
     pub name: String,
@@ -29,7 +29,6 @@ pub struct CatalogueEntry {
     /// Month of release, `2025-12`.
     pub released: Option<String>,
     /// Where the config comes from; left out of the page, which shows `confidence`.
-    #[serde(default)]
     pub source: Vec<String>,
     /// How sure the facts are, in the words of whoever collected them.
     pub confidence: String,
@@ -40,14 +39,13 @@ pub struct CatalogueEntry {
     /// What to know about the facts; left out of the page.
     pub notes: Option<String>,
     /// Figures published elsewhere for the same quantity, shown beside the computed one.
-    #[serde(default)]
     pub published: Vec<PublishedFigure>,
     /// The config, with Hugging Face field names.
     pub config: Value,
 }
 
 /// A figure that somebody published, and why the computed one differs where it does.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct PublishedFigure {
     /// What it states: `2.4 GB at 100K tokens`.
     pub figure: String,
@@ -56,6 +54,12 @@ pub struct PublishedFigure {
     /// How it relates to the computed figure.
     pub remark: String,
 }
+
+record!(CatalogueEntry {
+    name, family, vendor, previous, released, confidence, params_total, params_active, notes, config;
+    or default id, source, published
+});
+record!(PublishedFigure { figure, source, remark });
 
 impl CatalogueEntry {
     /// Reads the config.
@@ -94,10 +98,8 @@ pub fn find_entry(id: &str) -> Result<&'static CatalogueEntry> {
 }
 
 fn parse(id: &str, text: &str) -> CatalogueEntry {
-    let mut entry: CatalogueEntry =
-        serde_json::from_str(text).expect("the build script checked every catalogue file");
-    id.clone_into(&mut entry.id);
-    entry
+    let entry: CatalogueEntry = read_record(text).expect("the tests read every catalogue file");
+    CatalogueEntry { id: id.to_owned(), ..entry }
 }
 
 /// Levenshtein distance, for hints.

@@ -35,6 +35,17 @@ impl Error {
         Self { kind: ErrorKind::Field, place: Some(one_line(path.into())), what: one_line(what.into()) }
     }
 
+    /// The same error seen from further out: its place lies below `outer`.
+    pub(crate) fn below(mut self, outer: &str) -> Self {
+        let place = match self.place.as_deref() {
+            None | Some("") => outer.to_owned(),
+            Some(inner) if inner.starts_with('[') => format!("{outer}{inner}"),
+            Some(inner) => format!("{outer}.{inner}"),
+        };
+        self.place = Some(one_line(place));
+        self
+    }
+
     /// A setting that cannot be used.
     pub fn setting(name: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Setting, place: Some(one_line(name.into())), what: one_line(what.into()) }
@@ -82,8 +93,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Some(place) => write!(f, "{place}: {}", self.what),
-            None => write!(f, "{}", self.what),
+            Some(place) if !place.is_empty() => write!(f, "{place}: {}", self.what),
+            _ => f.write_str(&self.what),
         }
     }
 }

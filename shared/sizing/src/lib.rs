@@ -22,6 +22,7 @@ pub mod describe;
 pub mod engine;
 pub mod log;
 pub mod prediction;
+pub mod record;
 
 mod architecture;
 mod capacity;

@@ -1,5 +1,7 @@
 use kvscope_sizing::prediction::Calibration;
-use serde::{Deserialize, Serialize};
+use kvscope_sizing::record::{FromJson, field, object, read_json};
+use kvscope_sizing::{Error, record};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, Verdict};
@@ -8,7 +10,7 @@ use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, Verdict};
 ///
 /// A run's file is only ever appended to. A `case` line replaces the `prediction` of the same number, and a later
 /// `case` line an earlier one, so that a run which is killed keeps what it had.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
     /// The first line.
@@ -31,7 +33,7 @@ pub enum Line {
 }
 
 /// The first line of a stored run.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Header {
     /// [`Run::run`].
     pub run: String,
@@ -59,7 +61,7 @@ pub struct ReadRun {
 }
 
 /// A line that could not be read.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct LineWarning {
     /// Counted from 1.
     pub line: usize,
@@ -117,36 +119,34 @@ pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
     }
 }
 
-/// A line by its kind. Each kind is read from a parsed value: reading the tagged enum from text makes the compiler write
-/// every struct's reader several times, which the page would have to carry.
-fn parse(content: &str) -> Result<Line, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct End {
-        ended: Ended,
-        machine: Box<Machine>,
-    }
+record!(Header { run, schema, backend, started, plan, machine, calibration });
+record!(LineWarning { line, what });
 
-    let value: Value = serde_json::from_str(content)?;
-    let kind = value.get("line").and_then(Value::as_str).unwrap_or_default().to_owned();
-    match kind.as_str() {
-        "header" => serde_json::from_value(value).map(Line::Header),
-        "prediction" => serde_json::from_value(value).map(Line::Prediction),
-        "case" => serde_json::from_value(value).and_then(plausible).map(Line::Case),
-        "transfer" => Ok(Line::Transfer(Box::new(without_kind(value)))),
-        "verdict" => serde_json::from_value(value).map(Line::Verdict),
-        "end" => serde_json::from_value(value).map(|End { ended, machine }| Line::End { ended, machine }),
-        _ => Err(serde::de::Error::custom(format!("{kind:?} is no kind of line"))),
+fn parse(content: &str) -> Result<Line, Error> {
+    let value = read_json(content)?;
+    match value.get("line").and_then(Value::as_str).unwrap_or_default() {
+        "header" => FromJson::from_json(&value).map(Line::Header),
+        "prediction" => FromJson::from_json(&value).map(Line::Prediction),
+        "case" => FromJson::from_json(&value).and_then(plausible).map(Line::Case),
+        "transfer" => Ok(Line::Transfer(Box::new(without_kind(value.clone())))),
+        "verdict" => FromJson::from_json(&value).map(Line::Verdict),
+        "end" => {
+            let end = object(&value)?;
+            Ok(Line::End { ended: field(end, "ended")?, machine: field(end, "machine")? })
+        }
+        kind => Err(Error::field("line", format!("{kind:?} is no kind of line"))),
     }
 }
 
 /// A time below zero, or beyond a day, is no measurement of a step.
-fn plausible(case: Box<Case>) -> Result<Box<Case>, serde_json::Error> {
+fn plausible(case: Box<Case>) -> Result<Box<Case>, Error> {
     const DAY: f64 = 86_400.0;
     let Some(seconds) = case.measured.as_ref().map(|measured| measured.seconds) else { return Ok(case) };
     let times = [("median", seconds.median), ("p05", seconds.p05), ("p95", seconds.p95)];
     match times.into_iter().find(|(_, time)| !(*time > 0.0 && *time < DAY)) {
         Some((name, time)) => {
-            Err(serde::de::Error::custom(format!("measured.seconds.{name}: {time} s is no time of a step")))
+            let place = format!("measured.seconds.{name}");
+            Err(Error::field(place, format!("{time} s is no time of a step")))
         }
         None => Ok(case),
     }

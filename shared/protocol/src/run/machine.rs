@@ -1,9 +1,8 @@
-use kvscope_sizing::Bytes;
-use serde::{Deserialize, Serialize};
+use kvscope_sizing::{Bytes, record};
+use serde::Serialize;
 
 /// The machine and what else it was doing. Each field is `null` where the system does not say.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
     /// Operating system, kernel version.
     pub system: Option<String>,
@@ -50,3 +49,11 @@ pub struct Machine {
     /// Whether large pages are given to mappings that ask: `always`, `madvise`, `never`.
     pub huge_pages: Option<String>,
 }
+
+record!(Machine {
+    ; or default
+    system, architecture, cpu, cores, pinned, instructions, last_level_cache_bytes, memory_bytes,
+    available_bytes, control_group_limit_bytes, load_before, load_after, steal_share, governor, frequency_hertz,
+    frequency_after_hertz, temperature_before_celsius, temperature_after_celsius, control_group_cores,
+    throttled_share, memory_nodes, huge_pages
+});

@@ -1,9 +1,10 @@
-use serde::{Deserialize, Serialize};
+use kvscope_sizing::record;
+use serde::Serialize;
 
 use super::{Ended, LineWarning};
 
 /// A stored run in short: a row of `bench list` and of `GET /api/v1/runs`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
     /// The run's name.
     pub run: String,
@@ -20,3 +21,5 @@ pub struct RunSummary {
     /// Damaged lines.
     pub warnings: Vec<LineWarning>,
 }
+
+record!(RunSummary { run, started, backend, ended, cases, measured, warnings });

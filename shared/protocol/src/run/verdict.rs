@@ -1,12 +1,12 @@
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use kvscope_sizing::Tokens;
 use kvscope_sizing::prediction::Bound;
+use kvscope_sizing::{Tokens, record};
 
 use super::{Cache, Case, quantile};
 
 /// How well the prediction held over the cases of one form. Errors are ratios: 0.1 is 10 %.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The form, with `hot` behind it where its caches were left as they were.
     pub of: String,
@@ -23,24 +23,20 @@ pub struct Verdict {
     /// The case with the largest error.
     pub worst: Option<WorstPoint>,
     /// Operations for every byte of state, the median over the cases; `null` where they are not known.
-    #[serde(default)]
     pub intensity: Option<f64>,
     /// What bounds most of the cases by their predictions.
-    #[serde(default)]
     pub bound: Option<Bound>,
     /// Median share of the bound that the steady cases reach: the larger of bytes over bandwidth and FLOPs over rate, over the
     /// measured time.
-    #[serde(default)]
     pub bound_share: Option<f64>,
     /// How the fit did on the points that it has not seen; `null` where there are none.
-    #[serde(default)]
     pub fit: Option<FitVerdict>,
     /// The verdict in words.
     pub sentence: String,
 }
 
 /// How well a fit to one half of the points describes the other half.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FitVerdict {
     /// Steady points that it was not made from.
     pub judged: u32,
@@ -53,7 +49,7 @@ pub struct FitVerdict {
 }
 
 /// The case that is farthest from its prediction.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorstPoint {
     /// [`Case::model`].
     pub model: String,
@@ -64,6 +60,12 @@ pub struct WorstPoint {
     /// (predicted − measured) / measured.
     pub error: f64,
 }
+
+record!(Verdict {
+    of, points, unsteady, median_error, p90_error, bias, worst, intensity, bound, bound_share, fit, sentence
+});
+record!(FitVerdict { judged, median_error, p90_error, bias });
+record!(WorstPoint { model, context, batch, error });
 
 /// One verdict per form and cache, in the order in which they appear. Unsteady cases are counted, never averaged in.
 pub fn verdicts(cases: &[Case]) -> Vec<Verdict> {

@@ -33,6 +33,11 @@ pub(super) fn parse(text: &str) -> Result<(Value, Vec<Twice>)> {
     Err(Error::syntax(format!("not valid JSON at line {line}, column {column}; expected a config.json")))
 }
 
+/// A text that is JSON to the letter. Other files than configs come through the same reader, so that the page carries one.
+pub(crate) fn read_value(text: &str) -> serde_json::Result<Value> {
+    tree::read(text).map(|(value, _)| value)
+}
+
 /// The text with `null` for every special number outside strings; `None` where there is none.
 fn without_special_numbers(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());

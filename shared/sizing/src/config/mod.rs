@@ -23,6 +23,7 @@ use crate::{Error, Result};
 use fields::Fields;
 
 pub(crate) use fields::listed;
+pub(crate) use json::read_value;
 pub(crate) use shapes::{csa, hca, kda_mixer, product, sum};
 pub use strict::Unknown;
 pub(crate) use strict::{Unread, report_unread};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mixer::Mixer;
 use crate::settings::Formats;
-use crate::{Bytes, Error, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens, word_record};
 
 /// What one decode step does to the state.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -23,7 +23,8 @@ pub struct StepCost {
     pub borrowed_bytes: Bytes,
     /// How many of [`StepCost::read_bytes`] are written back changed: recurrent and convolution state.
     pub rewritten_bytes: Bytes,
-    /// Bytes of new entries: the token that was just computed.
+    /// Bytes of new entries: the token that was just computed. The row of partial sums that a compressor overwrites in each
+    /// step is in neither of the two written figures.
     pub appended_bytes: Bytes,
     /// Operations, by the type of the operand that comes from the state and by how often each of its values is used.
     pub operations: Vec<Operations>,
@@ -44,7 +45,7 @@ pub struct Operations {
 }
 
 /// The element type that comes from the state, whatever the type of the sum.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operand {
     /// 4-byte floats.
@@ -56,6 +57,8 @@ pub enum Operand {
     /// 4-bit values with scales, and the 5-bit ones of llama.cpp.
     Fp4,
 }
+
+word_record!(Operand, name, [F32, Bf16, Fp8, Fp4]);
 
 impl Operand {
     /// The word in JSON and on screen.
@@ -166,21 +169,23 @@ impl Mixer {
 
     fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
         match self {
-            Self::Full(heads) => heads.operations(formats, n.get()).map(|one| vec![one]),
+            Self::Full(heads) => heads.operations(formats, n.get()),
             Self::IndexedFull(heads, index) => {
                 let read = index.budget().map_or(n.get(), |budget| budget.min(n.get()));
-                Ok(vec![heads.operations(formats, read)?, index.operations(formats, n)?])
+                let mut all = heads.operations(formats, read)?;
+                all.push(index.operations(formats, n)?);
+                Ok(all)
             }
             Self::Sliding { heads, window: limit } | Self::Chunked { heads, chunk: limit } => {
-                heads.operations(formats, n.get().min(limit.get())).map(|one| vec![one])
+                heads.operations(formats, n.get().min(limit.get()))
             }
             Self::Cross { heads, encoder_tokens } => {
-                heads.cross_operations(formats, encoder_tokens.as_ref()).map(|one| vec![one])
+                heads.cross_operations(formats, encoder_tokens.as_ref())
             }
-            Self::Mla(latent) => latent.operations(formats, n.get()).map(|one| vec![one]),
+            Self::Mla(latent) => latent.operations(formats, n.get()),
             Self::Dsa { latent, index, top_k } => {
                 let read = top_k.as_ref().map_or(n.get(), |limit| limit.get().min(n.get()));
-                let mut all = vec![latent.operations(formats, read)?];
+                let mut all = latent.operations(formats, read)?;
                 if let Some(index) = index {
                     all.push(index.operations(formats, n)?);
                 }

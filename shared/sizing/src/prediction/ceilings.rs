@@ -1,13 +1,13 @@
 //! What bounds a machine: published, or measured on it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Grade, Place, PredictedTime, Work, positive, predict};
 use crate::cost::Operand;
-use crate::{Bytes, Error, Result};
+use crate::{Bytes, Error, Result, record};
 
 /// What bounds a machine, whatever its source. What is not known is absent, and the formula falls back on what is.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Ceilings {
     /// Bytes per second that all cores together read from main memory.
     pub read_bytes_per_second: f64,
@@ -16,30 +16,23 @@ pub struct Ceilings {
     /// Seconds from asking all workers to start until all have ended, with nothing to do.
     pub launch_seconds: f64,
     /// Bytes per second that all cores together write to main memory.
-    #[serde(default)]
     pub write_bytes_per_second: Option<f64>,
     /// Bytes per second of a copy in main memory, read and written ones added.
-    #[serde(default)]
     pub copy_bytes_per_second: Option<f64>,
     /// Bytes per second of a change in place in main memory, read and written ones added.
-    #[serde(default)]
     pub update_bytes_per_second: Option<f64>,
     /// The same of one core, the others at rest.
-    #[serde(default)]
     pub one_core: Option<CoreBandwidth>,
     /// Bytes per second that all cores together read again and again of working sets that caches may hold, rising in size.
-    #[serde(default)]
     pub read_by_working_set: Vec<ReadPoint>,
     /// Operations per second of all cores together by operand and use, on data in the first-level cache.
-    #[serde(default)]
     pub rates: Vec<OperandRate>,
     /// Exponentials per second of all cores together, on values in the first-level cache.
-    #[serde(default)]
     pub exponentials_per_second: Option<f64>,
 }
 
 /// What one core does while the others rest, in bytes per second of main memory.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CoreBandwidth {
     /// Read.
     pub read_bytes_per_second: f64,
@@ -50,7 +43,7 @@ pub struct CoreBandwidth {
 }
 
 /// How fast a working set is read that stays where it is from one pass to the next.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReadPoint {
     /// Of all cores together.
     pub working_set_bytes: Bytes,
@@ -59,7 +52,7 @@ pub struct ReadPoint {
 }
 
 /// How fast multiply-adds are with operands that must be loaded and widened.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OperandRate {
     /// What is loaded.
     pub operand: Operand,
@@ -70,7 +63,7 @@ pub struct OperandRate {
 }
 
 /// Published ceilings of a machine.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Datasheet {
     /// The figures.
     #[serde(flatten)]
@@ -80,7 +73,7 @@ pub struct Datasheet {
 }
 
 /// Ceilings measured on one machine, with how far their repeats lie apart.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     /// When it was measured, RFC 3339, UTC.
     pub date: String,
@@ -94,12 +87,11 @@ pub struct Calibration {
     /// Workers that measured, one a core.
     pub workers: u32,
     /// Why the machine was not steady meanwhile; empty where it was.
-    #[serde(default)]
     pub unsteady: Vec<Unsteady>,
 }
 
 /// Why ceilings do not hold still.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unsteady {
     /// `core` for a core that others used, else the ceiling: `read`, `flops`.
     pub of: String,
@@ -108,7 +100,7 @@ pub struct Unsteady {
 }
 
 /// The spread of each ceiling: (p95 − p05) / median, a plain ratio.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CeilingSpread {
     /// Of [`Ceilings::read_bytes_per_second`].
     pub read: f64,
@@ -117,9 +109,22 @@ pub struct CeilingSpread {
     /// Of [`Ceilings::launch_seconds`].
     pub launch: f64,
     /// Of [`Ceilings::update_bytes_per_second`], where it was measured.
-    #[serde(default)]
     pub update: Option<f64>,
 }
+
+record!(Ceilings {
+    read_bytes_per_second, flops_per_second, launch_seconds, write_bytes_per_second, copy_bytes_per_second,
+    update_bytes_per_second, one_core, exponentials_per_second; or default read_by_working_set, rates
+});
+record!(CoreBandwidth { read_bytes_per_second, write_bytes_per_second, copy_bytes_per_second });
+record!(ReadPoint { working_set_bytes, bytes_per_second });
+record!(OperandRate { operand, rows, flops_per_second });
+record!(Datasheet { source; flat ceilings });
+record!(Calibration {
+    date, relative_spread, last_level_cache_bytes, workers; or default unsteady; flat ceilings
+});
+record!(Unsteady { of, sentence });
+record!(CeilingSpread { read, flops, launch, update });
 
 impl Ceilings {
     /// Bytes per second that all cores together read from a place: between two measured working sets on a straight line

@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::PredictedTime;
+use crate::record::FromJson;
+use crate::{Result, deserialize_record};
 
 /// Constants fitted to measured points of one form: t = `launch_seconds` × launches + `factor` × busy, where busy is the
 /// larger of reading and computing under the calibrated ceilings.
@@ -28,9 +30,17 @@ pub struct FitPoint {
 }
 
 /// A time that a [`Fit`] gives, in seconds. It is no prediction from ceilings.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct FittedTime(pub f64);
+
+impl FromJson for FittedTime {
+    fn from_json(value: &serde_json::Value) -> Result<Self> {
+        f64::from_json(value).map(Self)
+    }
+}
+
+deserialize_record!(FittedTime);
 
 impl Fit {
     /// The constants with the least sum of squared relative differences, neither below zero; none where no point has a

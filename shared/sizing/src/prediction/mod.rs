@@ -13,7 +13,7 @@ mod link;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::{Operations, StepCost};
-use crate::{Bytes, Error, Result};
+use crate::{Bytes, Error, Result, word_record};
 
 pub use ceilings::{
     Calibration, CeilingSpread, Ceilings, CoreBandwidth, Datasheet, OperandRate, ReadPoint, Unsteady,
@@ -64,7 +64,7 @@ impl Work {
 }
 
 /// Where a prediction's constants come from. The three are never mixed.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     /// From published figures of the hardware.
@@ -76,7 +76,7 @@ pub enum Grade {
 }
 
 /// Which term of the formula is the larger one.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
     /// Reading the state takes longer than computing.
@@ -86,6 +86,20 @@ pub enum Bound {
     /// Starting the workers takes longer than either.
     Launch,
 }
+
+impl Grade {
+    /// The word in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Datasheet => "datasheet",
+            Self::Calibrated => "calibrated",
+            Self::Fitted => "fitted",
+        }
+    }
+}
+
+word_record!(Grade, name, [Datasheet, Calibrated, Fitted]);
+word_record!(Bound, name, [Memory, Compute, Launch]);
 
 impl Bound {
     /// The word in JSON and on screen.
