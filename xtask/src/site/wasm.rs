@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::output;
 use crate::process;
 use crate::site::files::{self, SiteFile};
+use crate::site::order;
 use crate::workspace::Workspace;
 
 /// The module, as the loader and the boot script name it before hashing.
@@ -95,7 +96,12 @@ pub(crate) fn bind(workspace: &Workspace, module: &Path) -> Result<Vec<SiteFile>
         tempfile::tempdir_in(workspace.own_folder()).map_err(Error::file(&workspace.own_folder()))?;
     run(module, folder.path())
         .map_err(|error| Error::Bindgen { path: module.to_path_buf(), detail: format!("{error:#}") })?;
-    files::read_folder(folder.path())
+    let mut files = files::read_folder(folder.path())?;
+    for file in files.iter_mut().filter(|file| file.name == MODULE) {
+        file.bytes = order::by_likeness(&file.bytes)
+            .map_err(|error| Error::Bindgen { path: module.to_path_buf(), detail: error.to_string() })?;
+    }
+    Ok(files)
 }
 
 fn own_toolchain_has_target() -> Result<bool> {
