@@ -9,6 +9,7 @@ mod lines;
 mod machine;
 mod samples;
 mod summary;
+mod transfer;
 mod verdict;
 
 use kvscope_sizing::prediction::{Bound, Calibration, FittedTime, Grade};
@@ -21,6 +22,9 @@ pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
 pub use machine::Machine;
 pub use samples::quantile;
 pub use summary::RunSummary;
+pub use transfer::{
+    Direction, FittedTransfer, MeasuredTransfer, Pattern, StateMoved, TierName, Transfer, transfer_verdicts,
+};
 pub use verdict::{FitVerdict, Verdict, WorstPoint, verdicts};
 
 /// The version of the stored form. A reader refuses a newer one.

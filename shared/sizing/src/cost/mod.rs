@@ -23,8 +23,7 @@ pub struct StepCost {
     pub borrowed_bytes: Bytes,
     /// How many of [`StepCost::read_bytes`] are written back changed: recurrent and convolution state.
     pub rewritten_bytes: Bytes,
-    /// Bytes of new entries: the token that was just computed. The row of partial sums that a compressor overwrites in each
-    /// step is in neither of the two written figures.
+    /// Bytes of new entries: the token that was just computed.
     pub appended_bytes: Bytes,
     /// Operations, by the type of the operand that comes from the state and by how often each of its values is used.
     pub operations: Vec<Operations>,
@@ -169,23 +168,21 @@ impl Mixer {
 
     fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
         match self {
-            Self::Full(heads) => heads.operations(formats, n.get()),
+            Self::Full(heads) => heads.operations(formats, n.get()).map(|one| vec![one]),
             Self::IndexedFull(heads, index) => {
                 let read = index.budget().map_or(n.get(), |budget| budget.min(n.get()));
-                let mut all = heads.operations(formats, read)?;
-                all.push(index.operations(formats, n)?);
-                Ok(all)
+                Ok(vec![heads.operations(formats, read)?, index.operations(formats, n)?])
             }
             Self::Sliding { heads, window: limit } | Self::Chunked { heads, chunk: limit } => {
-                heads.operations(formats, n.get().min(limit.get()))
+                heads.operations(formats, n.get().min(limit.get())).map(|one| vec![one])
             }
             Self::Cross { heads, encoder_tokens } => {
-                heads.cross_operations(formats, encoder_tokens.as_ref())
+                heads.cross_operations(formats, encoder_tokens.as_ref()).map(|one| vec![one])
             }
-            Self::Mla(latent) => latent.operations(formats, n.get()),
+            Self::Mla(latent) => latent.operations(formats, n.get()).map(|one| vec![one]),
             Self::Dsa { latent, index, top_k } => {
                 let read = top_k.as_ref().map_or(n.get(), |limit| limit.get().min(n.get()));
-                let mut all = latent.operations(formats, read)?;
+                let mut all = vec![latent.operations(formats, read)?];
                 if let Some(index) = index {
                     all.push(index.operations(formats, n)?);
                 }
