@@ -172,7 +172,7 @@ pub struct MeasuredTransfer {
 }
 
 impl Transfer {
-    /// Whether the figures hold as they are.
+    /// Whether the figures hold as they are: enough samples that vary little.
     pub fn is_steady(&self) -> bool {
         self.status == "ok"
     }
@@ -235,7 +235,7 @@ fn sentence(verdict: &Verdict, worst: Option<(&Transfer, f64)>) -> String {
     let tier = &verdict.of;
     let left_out = match verdict.unsteady {
         0 => String::new(),
-        n => format!("; {n} unsteady left out"),
+        n => format!("; {n} unsteady or with too few samples left out"),
     };
     let (Some(median), Some(bias), Some((transfer, error))) = (verdict.median_error, verdict.bias, worst)
     else {
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(
             verdict.sentence,
             "file: over 3 transfers that the fits have not seen the time is 20.0 % off in the median, with no clear bias; \
-             the worst is +25 % at a restore of 256 blocks of 4096 bytes (fragments); 1 unsteady left out."
+             the worst is +25 % at a restore of 256 blocks of 4096 bytes (fragments); 1 unsteady or with too few samples left out."
         );
     }
 
