@@ -153,6 +153,119 @@ fn sglang_keeps_state_in_f32() {
     assert_eq!(logical, f64::from(30 * (32 * 128 * 128 * 2 + 3 * 8192 * 2)));
 }
 
+/// Qwen3.5-397B over 8 ranks: 45 of 60 layers keep a state of 8 × 128 × 128 f32 values and 3 × 1536 bf16 ones. A request
+/// takes five slots (`_calculate_mamba_ratio`: 3, and 2 that overlapping batches write to), and the pool one more.
+#[test]
+fn sglang_reserves_every_state_slot_of_a_request() {
+    let architecture = catalogued("qwen3.5-397b-a17b");
+    let with =
+        |pairs: &[(&'static str, &'static str)]| [&[("tp", "8"), ("context", "100000")], pairs].concat();
+    let state = f64::from(45 * (8 * 128 * 128 * 4 + 3 * 1536 * 2));
+    assert_eq!(figure(&architecture, "sglang", &with(&[]), "fixed_bytes_per_request"), state);
+    assert_eq!(figure(&architecture, "sglang", &with(&[]), "state_bytes"), 6.0 * state);
+    assert_eq!(figure(&architecture, "sglang", &with(&[("batch", "3")]), "state_bytes"), 16.0 * state);
+    assert_eq!(
+        figure(&architecture, "sglang", &with(&[("radix_cache", "false")]), "state_bytes"),
+        2.0 * state
+    );
+    let kv = figure(&architecture, "sglang", &with(&[]), "kv_bytes");
+    assert_eq!(figure(&architecture, "sglang", &with(&[]), "resident_bytes"), kv + 6.0 * state);
+    // How many slots a launch makes is not known from the budget of the caches.
+    let budget = with(&[("available_kv_bytes", "20GB")]);
+    let found = full_report(&architecture, "sglang", &budget);
+    let admitted = "max_running_requests".parse().unwrap();
+    assert_eq!(found.figure(admitted), None);
+    let why = &found.unanswered.iter().find(|row| row.quantity == admitted).unwrap().why;
+    assert!(why.starts_with("state_slots: not given"), "{why}");
+    let given = with(&[("available_kv_bytes", "20GB"), ("state_slots", "40")]);
+    assert_eq!(figure(&architecture, "sglang", &given, "max_running_requests"), 8.0);
+}
+
+/// A card decides layouts and chunks, so an assumed one is named.
+#[test]
+fn an_assumed_gpu_is_told() {
+    let architecture = catalogued("deepseek-v4.1-flash");
+    for engine in ["vllm", "sglang"] {
+        let told = |pairs: &[(&str, &str)]| {
+            let found = full_report(&architecture, engine, pairs);
+            found.warnings.iter().any(|warning| warning.field == "gpu" && warning.message.contains("H100"))
+        };
+        assert!(told(&[]) && told(&[("gpu", "abacus")]), "{engine}");
+        assert!(!told(&[("gpu", "B200")]) && !told(&[("gpu", "NVIDIA H200")]), "{engine}");
+    }
+}
+
+/// The pool configurator caps DeepSeek-V4's windows by requests, a launch does not: the report names both.
+#[test]
+fn sglang_names_the_cap_that_its_launch_does_not_set() {
+    let architecture = catalogued("deepseek-v4-flash");
+    let told = |pairs: &[(&str, &str)]| {
+        let found = full_report(&architecture, "sglang", pairs);
+        found.warnings.iter().any(|warning| warning.field == "max_running_requests")
+    };
+    assert!(told(&[("max_running_requests", "32")]));
+    assert!(!told(&[]));
+    let launched = [("max_running_requests", "32"), ("swa_full_tokens_ratio", "0.1")];
+    assert!(!told(&launched));
+    let cell = |pairs: &[(&str, &str)]| figure(&architecture, "sglang", pairs, "pool_bytes_per_token");
+    assert_eq!(cell(&launched), cell(&[]));
+}
+
+/// Snapshots of drafting that a class does not keep (`llm_arch_supports_rs_rollback` has no Falcon-H1) are told, by the
+/// setting that asked for them.
+#[test]
+fn llama_cpp_tells_dropped_snapshots() {
+    let fields = |id: &str, pairs: &[(&str, &str)]| {
+        let warnings = full_report(&catalogued(id), "llama.cpp", pairs).warnings;
+        warnings.into_iter().map(|warning| warning.field).collect::<Vec<_>>()
+    };
+    for name in ["n_rs_seq", "num_speculative_tokens"] {
+        let asked = [("n_ctx", "4096"), (name, "2")];
+        assert!(fields("falcon-h1-34b", &asked).iter().any(|field| field == name), "{name}");
+        assert!(!fields("qwen3.5-397b-a17b", &asked).iter().any(|field| field == name), "{name}");
+    }
+}
+
+/// Ling 3 goes by one name in its config and by another in a GGUF file; both keep snapshots.
+#[test]
+fn llama_cpp_keeps_snapshots_by_either_name() {
+    let bytes = |class: &str| {
+        let config = format!(
+            r#"{{"model_type": "{class}", "num_hidden_layers": 4, "num_attention_heads": 16,
+                "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4,
+                "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+                "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+                "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"]}}"#
+        );
+        let asked = [("n_ctx", "4096"), ("n_rs_seq", "2")];
+        figure(&read_config(&config).unwrap(), "llama.cpp", &asked, "state_bytes")
+    };
+    let one = f64::from(3 * (32 * 128 * 128 + 3 * 8192) * 4);
+    for class in ["bailing_moe_v3", "bailingmoe3", "qwen3_5_text", "qwen35"] {
+        assert_eq!(bytes(class), 3.0 * one, "{class}");
+    }
+    assert_eq!(bytes("qwen3_next"), one);
+}
+
+/// MiniCPM3 runs without MLA in vLLM: 2 × 40 × (64 + 32) × 2 B a layer. Without the width of K it is no latent either.
+#[test]
+fn vllm_refuses_to_expand_heads_of_unknown_width() {
+    let config = |nope: &str| {
+        format!(
+            r#"{{"model_type": "minicpm3", "num_hidden_layers": 2, "num_attention_heads": 40,
+                "num_key_value_heads": 40, "hidden_size": 2560, "kv_lora_rank": 256, "qk_rope_head_dim": 32,
+                "v_head_dim": 64, {nope} "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}}"#
+        )
+    };
+    let whole = read_config(&config(r#""qk_nope_head_dim": 64,"#)).unwrap();
+    let slope = figure(&whole, "vllm", &[], "slope_bytes_per_token");
+    assert_eq!(slope, f64::from(2 * 2 * 40 * (64 + 32) * 2));
+    let partial = read_config(&config("")).unwrap();
+    let settings = Settings::default();
+    let query = Query::new(&partial, "vllm".parse().unwrap(), &settings).unwrap();
+    assert_eq!(report(&query).unwrap_err().place(), Some("qk_nope_head_dim"));
+}
+
 /// llama.cpp's own line for Llama-3.1-8B: 10000 cells over four sequences in `q8_0` are 680 MiB.
 #[test]
 fn llama_cpp_prints_its_caches() {

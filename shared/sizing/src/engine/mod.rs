@@ -5,6 +5,7 @@
 //! `architectures` are fields of a config and may choose a rule; a catalogue id may not.
 
 mod fit;
+mod formats;
 mod llama_cpp;
 mod logical;
 mod naive;
@@ -136,6 +137,7 @@ pub(crate) fn needed(name: &str) -> Error {
 
 /// Makes the plan of the query's engine.
 fn profile<'q>(query: &'q Query<'_>) -> Result<Box<dyn Profile + 'q>> {
+    formats::check(query)?;
     match query.engine.kind() {
         EngineKind::Vllm => Ok(Box::new(vllm::VllmPlan::new(query)?)),
         EngineKind::LlamaCpp => Ok(Box::new(llama_cpp::LlamaPlan::new(query)?)),
@@ -204,6 +206,7 @@ pub fn warnings(query: &Query<'_>) -> Result<Vec<Warning>> {
 fn all_warnings(query: &Query<'_>, plan: &dyn Profile) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
     warnings.extend(plan.warnings());
-    warnings.extend(unused::warnings(query));
+    let unused = unused::warnings(query, &warnings);
+    warnings.extend(unused);
     warnings
 }

@@ -63,11 +63,12 @@ impl EngineKind {
         }
     }
 
-    /// The oldest version that a public report or an answer of the engine has settled.
+    /// The oldest version whose rules are known: vLLM's sources were read from 0.11 on; SGLang's pools of 0.5.3 are
+    /// settled by a public report of its memory. Rules do not change between versions before those.
     fn oldest(self) -> Option<&'static [u32]> {
         match self {
-            Self::Vllm => Some(&[0, 6]),
-            Self::SgLang => Some(&[0, 4]),
+            Self::Vllm => Some(&[0, 11]),
+            Self::SgLang => Some(&[0, 5, 3]),
             Self::Logical | Self::LlamaCpp | Self::TrtLlm | Self::Transformers => None,
         }
     }
@@ -204,15 +205,18 @@ mod tests {
 
     #[test]
     fn a_version_before_all_known_ones_takes_the_oldest_rules_and_says_so() {
-        for (text, taken) in
-            [("vllm@0.1", "those of 0.6, the oldest"), ("sglang@0.3.9", "those of 0.4, the oldest")]
-        {
+        for (text, taken) in [
+            ("vllm@0.6", "those of 0.11, the oldest"),
+            ("vllm@0.10.2", "those of 0.11, the oldest"),
+            ("sglang@0.4", "those of 0.5.3, the oldest"),
+            ("sglang@0.5.2", "those of 0.5.3, the oldest"),
+        ] {
             let engine: Engine = text.parse().unwrap();
-            assert!(!engine.at_least(&[0, 5]), "{text}");
+            assert!(!engine.at_least(&[0, 11]), "{text}");
             let warning = engine.warning().unwrap();
             assert!(warning.message.contains(taken), "{warning}");
         }
-        for known in ["vllm@0.6", "vllm@0.6.4.post1", "vllm@0.11", "sglang@0.4", "sglang@0.5.3.post1"] {
+        for known in ["vllm@0.11", "vllm@0.11.0.post1", "sglang@0.5", "sglang@0.5.3.post1"] {
             assert_eq!(known.parse::<Engine>().unwrap().warning(), None, "{known}");
         }
     }

@@ -1,7 +1,8 @@
 //! Settings that an engine does not have: they change no figure, and the report says so.
 
 use super::EngineKind::{LlamaCpp, Logical, SgLang, Transformers, TrtLlm, Vllm};
-use super::{EngineKind, Query};
+use super::{EngineKind, Quantity, Query, profile};
+use crate::settings::{MlaStorage, Settings};
 use crate::warning::Warning;
 
 /// Settings that only some engines have. A setting that is not listed here belongs to all of them, or its effect
@@ -37,22 +38,65 @@ const OWNERS: &[(&[&str], &[EngineKind])] = &[
     (&["block_size"], &[Vllm, SgLang, TrtLlm]),
     (&["layers_on_rank"], &[Logical, SgLang, TrtLlm, Transformers]),
     (&["pp", "tp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
+    (&["dcp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
+    (&["dp"], &[Logical, SgLang, TrtLlm, Transformers]),
+    (&["checkpoint_interval", "naive"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
 ];
 
-/// A warning for each setting of the query that its engine does not have.
-pub(super) fn warnings(query: &Query<'_>) -> Vec<Warning> {
+/// Settings whose effect depends on the model: whether they change a figure is measured.
+const MEASURED: [&str; 4] = ["dcp", "dp", "num_speculative_tokens", "mla_storage"];
+
+/// A warning for each setting of the query that its engine does not have, and for each measured one that changes nothing
+/// here. What `known` warns of already is left out.
+pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
     let kind = query.engine.kind();
     let foreign =
         |name: &&str| OWNERS.iter().any(|(names, engines)| names.contains(name) && !engines.contains(&kind));
     let message = || format!("changes nothing: {} has no such setting", kind.name());
-    query.settings.given().filter(foreign).map(|name| Warning::new(name, message())).collect()
+    let mut found: Vec<Warning> =
+        query.settings.given().filter(foreign).map(|name| Warning::new(name, message())).collect();
+    for name in MEASURED {
+        let told = known.iter().chain(&found).any(|warning| warning.field == name);
+        if !told && asks_for_something(query.settings, name) && changes_nothing(query, name) {
+            let message = format!("changes none of these figures: {} keeps the same without it", kind.name());
+            found.push(Warning::new(name, message));
+        }
+    }
+    found
+}
+
+fn asks_for_something(settings: &Settings, name: &str) -> bool {
+    match name {
+        "dcp" => settings.dcp() > 1,
+        "dp" => settings.dp.is_some_and(|ranks| ranks > 1),
+        "num_speculative_tokens" => settings.draft_tokens() > 0,
+        _ => settings.mla_storage == Some(MlaStorage::Expanded),
+    }
+}
+
+/// Whether every figure is the same without the setting.
+fn changes_nothing(query: &Query<'_>, name: &str) -> bool {
+    let mut settings = query.settings.clone();
+    match name {
+        "dcp" => settings.dcp = None,
+        "dp" => settings.dp = None,
+        "num_speculative_tokens" => settings.num_speculative_tokens = None,
+        _ => settings.mla_storage = None,
+    }
+    let without = Query { settings: &settings, ..query.clone() };
+    match (profile(query), profile(&without)) {
+        (Ok(with), Ok(without)) => Quantity::ALL
+            .into_iter()
+            .all(|quantity| with.figure(quantity).ok() == without.figure(quantity).ok()),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::report;
-    use crate::{Settings, find_entry};
+    use crate::engine::{EngineReport, Figure, report};
+    use crate::{Architecture, catalogue, find_entry};
 
     #[test]
     fn every_listed_name_is_a_setting() {
@@ -70,6 +114,7 @@ mod tests {
             "mamba_cache_mode" => "none",
             "mamba_radix_strategy" => "extra_buffer",
             "swa_full_tokens_ratio" => "0.5",
+            "naive" => "all_layers_full",
             "gpu" => "B200",
             "available_kv_bytes" => "9GB",
             "hybrid_manager" | "prefix_caching" | "async_scheduling" | "radix_cache" => "false",
@@ -100,5 +145,92 @@ mod tests {
                 }
             }
         }
+    }
+
+    const CROSS_ATTENTION: &str = r#"{"model_type": "mllama", "text_config": {"model_type": "mllama_text_model",
+        "num_hidden_layers": 8, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "max_position_embeddings": 131072, "cross_attention_layers": [3]}}"#;
+
+    /// The other direction: a setting that no figure of any catalogued model follows is told, in every engine.
+    #[test]
+    fn what_changes_nothing_is_told() {
+        let mut architectures: Vec<Architecture> =
+            catalogue().iter().map(|entry| entry.architecture().unwrap()).collect();
+        architectures.push(crate::read_config(CROSS_ATTENTION).unwrap());
+        let mut silent = Vec::new();
+        for kind in EngineKind::ALL {
+            let plain: Vec<_> = architectures.iter().map(|own| asked(own, kind, &usual())).collect();
+            for name in Settings::NAMES {
+                let mut settings = usual();
+                settings.set(name, other_value(name)).unwrap();
+                let mut told_or_changed = false;
+                for (own, plain) in architectures.iter().zip(&plain) {
+                    let Some((set, plain)) = asked(own, kind, &settings).zip(plain.as_ref()) else {
+                        continue;
+                    };
+                    let told = set.warnings.iter().any(|warning| warning.field == *name);
+                    let changed = figures(&set) != figures(plain);
+                    told_or_changed |= told || changed;
+                    if MEASURED.contains(name) && !told && !changed {
+                        silent.push(format!("{name} in {kind:?}: {:?}", own.model_type()));
+                    }
+                }
+                if !told_or_changed {
+                    silent.push(format!("{name} in {kind:?}"));
+                }
+            }
+        }
+        assert!(silent.is_empty(), "{}", silent.join("\n"));
+    }
+
+    fn usual() -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in [
+            ("batch", "2"),
+            ("conv_dtype", "f32"),
+            ("tp", "4"),
+            ("max_model_len", "131072"),
+            ("encoder_tokens", "1500"),
+        ] {
+            settings.set(name, value).unwrap();
+        }
+        settings.set("available_kv_bytes", "400GB").unwrap();
+        settings
+    }
+
+    fn other_value(name: &str) -> &'static str {
+        match name {
+            "context" => "5000",
+            "batch" => "3",
+            "mla_storage" => "expanded",
+            "kv_dtype" | "k_dtype" | "v_dtype" | "cross_dtype" => "f32",
+            "index_dtype" => "fp4",
+            "state_dtype" | "conv_dtype" => "f16",
+            "gdn_prefill_backend" => "triton",
+            "mamba_cache_mode" => "none",
+            "naive" => "all_layers_full",
+            "mamba_radix_strategy" => "extra_buffer",
+            "swa_full_tokens_ratio" => "0.5",
+            "gpu" => "B200",
+            "available_kv_bytes" => "300GB",
+            "async_scheduling" | "prefix_caching" | "hybrid_manager" | "radix_cache" | "flash_attn" => {
+                "false"
+            }
+            "kv_unified" | "swa_full" => "true",
+            "encoder_tokens" | "pool_tokens" | "n_ctx" | "max_model_len" => "65536",
+            "block_size" | "kernel_block_size" | "max_num_batched_tokens" | "n_ubatch" => "1024",
+            "checkpoint_interval" | "max_running_requests" | "state_slots" => "64",
+            _ => "2",
+        }
+    }
+
+    fn asked(architecture: &Architecture, kind: EngineKind, settings: &Settings) -> Option<EngineReport> {
+        let mut query = Query::new(architecture, crate::engine::Engine::newest(kind), settings).ok()?;
+        query.context = query.context.or(Some(crate::Tokens::new(100_001)));
+        report(&query).ok()
+    }
+
+    fn figures(report: &EngineReport) -> Vec<(Quantity, Figure)> {
+        report.figures.clone()
     }
 }

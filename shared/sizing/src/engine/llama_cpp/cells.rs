@@ -22,6 +22,8 @@ pub(super) struct Cells {
     pub(super) sequences: u64,
     /// Snapshots of recurrent state that each sequence can roll back to.
     pub(super) snapshots: u64,
+    /// Snapshots that were asked for and that this class does not keep.
+    pub(super) dropped_snapshots: u64,
     ubatch: u64,
     full_window: bool,
 }
@@ -46,13 +48,17 @@ impl Cells {
         if asked == 0 {
             return Err(Error::setting("n_ctx", format!("{total} cells for {sequences} sequences")));
         }
-        let snapshots = settings.n_rs_seq.unwrap_or(settings.draft_tokens());
+        let asked_snapshots = settings.n_rs_seq.unwrap_or(settings.draft_tokens());
+        let rolls_back = classes::rolls_back(query.architecture);
+        let (snapshots, dropped_snapshots) =
+            if rolls_back { (asked_snapshots, 0) } else { (0, asked_snapshots) };
         Ok(Self {
             asked: if unified { total } else { total / sequences },
             per_stream: padded(asked)?,
             streams,
             sequences,
-            snapshots: if classes::rolls_back(query.architecture) { snapshots } else { 0 },
+            snapshots,
+            dropped_snapshots,
             ubatch: settings.n_ubatch.unwrap_or(DEFAULT_UBATCH),
             full_window: settings.swa_full.unwrap_or(false),
         })

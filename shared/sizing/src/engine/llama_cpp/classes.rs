@@ -4,7 +4,7 @@ use crate::architecture::Architecture;
 
 /// Classes whose recurrent or compressor state can roll back to a snapshot (`llm_arch_supports_rs_rollback`), by the
 /// config's `model_type` and by `general.architecture`; every other context keeps none, whatever was asked.
-const ROLLS_BACK: [&str; 22] = [
+const ROLLS_BACK: [&str; 24] = [
     "kimi_k3",
     "kimi-k3",
     "qwen3_5",
@@ -27,6 +27,8 @@ const ROLLS_BACK: [&str; 22] = [
     "lfm2_moe",
     "lfm2moe",
     "bailingmoe3",
+    "bailing_moe_v3",
+    "bailing_moe_v3_vl",
 ];
 /// Of those, a class whose text part goes by another class's name.
 const ROLLS_BACK_BY_CLASS: &str = "KimiK3ForConditionalGeneration";

@@ -148,6 +148,11 @@ fn widest_v(rank: &RankState, formats: &Formats) -> Result<Option<Bytes>> {
     Ok(widest)
 }
 
+/// Whether any layer keeps V apart from K.
+pub(super) fn has_v_rows(rank: &RankState) -> bool {
+    rank.classes().iter().flat_map(|class| &class.mixers).any(|mixer| heads_of(mixer).is_some())
+}
+
 fn heads_of(mixer: &Mixer) -> Option<&Heads> {
     match mixer {
         Mixer::Full(heads)

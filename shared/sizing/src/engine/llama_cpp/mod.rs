@@ -8,14 +8,15 @@ mod classes;
 mod layers;
 mod log;
 
+use super::formats::GgmlBlocks;
 use super::logical::checkpoint_bytes;
 use super::naive::Naive;
-use super::shard::{RankState, Split};
+use super::shard::{RankState, Split, quantity_of};
 use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::format::{KvFormat, StateFormat};
 use crate::settings::Settings;
 use crate::warning::Warning;
-use crate::{Bytes, BytesPerToken, Result, Tokens};
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 use cells::Cells;
 use layers::Cache;
 
@@ -70,10 +71,13 @@ impl<'q> LlamaPlan<'q> {
             rank.add_drafts(drafts);
         }
         let cells = Cells::new(query)?;
-        if settings.n_rs_seq.is_some_and(|asked| asked > 0) && !classes::rolls_back(query.architecture) {
-            let message = "llama.cpp keeps no snapshots of this class's state; none are counted";
-            warnings.push(Warning::new("n_rs_seq", message));
+        if cells.dropped_snapshots > 0 && has_state(&rank) {
+            let name = if settings.n_rs_seq.is_some() { "n_rs_seq" } else { "num_speculative_tokens" };
+            let message =
+                "llama.cpp keeps no snapshots of this class's state to roll back to; none are counted";
+            warnings.push(Warning::new(name, message));
         }
+        formats_are_accepted(&settings, &rank)?;
         let caches = layers::caches(&rank, &formats, &cells)?;
         Ok(Self { query, settings, rank, cells, caches, warnings })
     }
@@ -120,6 +124,25 @@ fn with_defaults(asked: &Settings) -> Settings {
     settings.state_dtype = Some(asked.state_dtype.unwrap_or(StateFormat::F32));
     settings.conv_dtype = Some(asked.conv_dtype.unwrap_or(StateFormat::F32));
     settings
+}
+
+/// Whether sequences have recurrent or compressor state, which snapshots are of.
+fn has_state(rank: &RankState) -> bool {
+    let states = |component: &crate::StateComponent| quantity_of(component.kind) == Quantity::StateBytes;
+    rank.classes().iter().flat_map(|class| &class.components).any(states)
+}
+
+/// V is stored transposed without flash attention, which quantised types cannot be (`llama_init_from_model`: "V cache
+/// quantization requires flash_attn"). A K-only cache has no V to refuse.
+fn formats_are_accepted(settings: &Settings, rank: &RankState) -> Result<()> {
+    let v = settings.v_dtype.filter(|format| format.is_ggml_block());
+    match v {
+        Some(format) if settings.flash_attn == Some(false) && layers::has_v_rows(rank) => {
+            let what = format!("{} V needs flash attention, which flash_attn=false turns off", format.name());
+            Err(Error::setting("v_dtype", what))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Profile for LlamaPlan<'_> {

@@ -44,6 +44,38 @@ impl SgLangPlan<'_> {
             ("free pool", free, "pools are allocated at start-up, whatever requests hold".to_owned()),
         ];
         let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
-        Ok(kept.map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why }).collect())
+        let kept = kept.map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why });
+        Ok(kept.chain(self.state_rows(self.query.batch)?).collect())
+    }
+
+    /// State slots beyond the one that each of `requests` needs.
+    pub(super) fn state_rows(&self, requests: u64) -> Result<Vec<Padding>> {
+        let state = self.state_bytes_per_slot()?;
+        if state == Bytes::ZERO {
+            return Ok(Vec::new());
+        }
+        let (spare, why) = match self.settings.state_slots {
+            Some(_) => {
+                let pool = self.state_pool()?.get();
+                let needed = state.times(requests.saturating_add(1))?.get();
+                (
+                    Bytes::new(pool.saturating_sub(needed)),
+                    "the pool has as many as are set, whatever requests hold",
+                )
+            }
+            None => {
+                let each = state.times(self.slots_per_request() - 1)?;
+                (
+                    each.times(requests)?,
+                    "states of prefixes, and the next ones of running requests, have slots too",
+                )
+            }
+        };
+        let padded = "one state slot more, which padded batches write to";
+        let rows = [("state slots for reuse", spare, why), ("state slot", state, padded)];
+        let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
+        Ok(kept
+            .map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why: why.to_owned() })
+            .collect())
     }
 }

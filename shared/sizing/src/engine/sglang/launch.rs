@@ -3,6 +3,8 @@
 use super::classes;
 use crate::engine::Query;
 use crate::engine::shard::Split;
+use crate::settings::Settings;
+use crate::warning::Warning;
 
 /// The GPU's memory decides how large a prefill chunk is (`arg_groups/memory_hook.py`): names of cards below 60 GiB, of
 /// those above 160 GiB; every other card is in between.
@@ -10,7 +12,9 @@ const SMALL_CARDS: [&str; 9] = ["L4", "L40", "A10-", "A10G", "A40", "4090", "309
 const LARGE_CARDS: [&str; 4] = ["B200", "B300", "GB200", "GB300"];
 /// Compute capability 10 and later.
 const BLACKWELL: [&str; 8] = ["B100", "B200", "B300", "GB10", "RTX PRO 6000", "RTX 50", "5090", "5080"];
-/// Of those, compute capability 10 itself.
+/// Cards that are in none of those lists: between 60 and 160 GiB, before compute capability 10.
+const MIDDLE_CARDS: [&str; 8] = ["H100", "H200", "H800", "H20", "GH200", "A100", "A800", "L20"];
+/// Of the Blackwell cards, compute capability 10 itself.
 const SM100: [&str; 3] = ["B100", "B200", "B300"];
 
 /// Requests that a launch admits where nothing is set: DeepSeek-V4 (`deepseek_v4_hook.py`) and drafting
@@ -52,6 +56,18 @@ pub(super) enum Overlap {
     On,
     /// One batch at a time.
     Off,
+}
+
+/// Says which card is taken where none is given, or one that no rule knows.
+pub(super) fn gpu_warning(settings: &Settings) -> Option<Warning> {
+    let Some(gpu) = settings.gpu.as_deref() else {
+        let message = "not given; an H100 is assumed, which decides record layouts and prefill chunks";
+        return Some(Warning::new("gpu", message));
+    };
+    let name = gpu.to_ascii_uppercase();
+    let lists: [&[&str]; 4] = [&SMALL_CARDS, &LARGE_CARDS, &MIDDLE_CARDS, &BLACKWELL];
+    let known = lists.into_iter().flatten().any(|part| name.contains(part));
+    (!known).then(|| Warning::new("gpu", format!("no rule knows {gpu:?}; the figures are those of an H100")))
 }
 
 impl Launch {

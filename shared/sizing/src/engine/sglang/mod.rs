@@ -21,8 +21,9 @@ use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::{Formats, Settings};
+use crate::state::ComponentKind;
 use crate::warning::Warning;
-use crate::{Bytes, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens};
 use launch::Launch;
 use pool::{Pool, PoolTokens};
 
@@ -40,7 +41,7 @@ pub(super) struct SgLangPlan<'q> {
 
 impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<Warning> = launch::gpu_warning(query.settings).into_iter().collect();
         let launch = Launch::new(query);
         let settings = with_defaults(query, &launch);
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
@@ -61,7 +62,34 @@ impl<'q> SgLangPlan<'q> {
             .max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)))
             .expect("there is at least one rank");
         let rank = ranks.swap_remove(widest);
-        Ok(Self { query, settings, launch, rank, pools, widest, warnings })
+        let mut plan = Self { query, settings, launch, rank, pools, widest, warnings };
+        if plan.has_state()? {
+            plan.warn_of_states();
+        }
+        Ok(plan)
+    }
+
+    /// What the figures of a model with recurrent state count, and what they cannot.
+    fn warn_of_states(&mut self) {
+        let slots = self.slots_per_request();
+        if slots > 1 {
+            let message = format!(
+                "each admitted request takes {slots} state slots, its own and those for reuse; reserved bytes count them \
+                 all, fixed bytes of a request its own alone"
+            );
+            self.warnings.push(Warning::new("radix_cache", message));
+        }
+        let pooled = self.settings.pool_tokens.is_some() || self.settings.available_kv_bytes.is_some();
+        if pooled && self.settings.state_slots.is_none() {
+            let message = "not given, and how many a launch makes follows from memory that is not known here; pool_bytes \
+                           counts none";
+            self.warnings.push(Warning::new("state_slots", message));
+        }
+        if self.settings.draft_tokens() > 0 {
+            let message =
+                "states that wait for drafts to be verified, one a draft token and request, are not counted";
+            self.warnings.push(Warning::new("num_speculative_tokens", message));
+        }
     }
 
     fn pool(&self) -> &Pool {
@@ -90,16 +118,30 @@ impl<'q> SgLangPlan<'q> {
         checkpoint_bytes(&self.rank)
     }
 
-    /// Bytes of all state slots, where their number is set: one more takes what padded batches write.
-    fn slot_bytes(&self) -> Result<Option<Bytes>> {
-        let Some(slots) = self.settings.state_slots else { return Ok(None) };
-        Ok(Some(self.state_bytes_per_slot()?.times(slots.saturating_add(1))?))
+    /// Bytes of the pool of state slots: as many as are set, shared by the groups, else what the batch is admitted with.
+    /// One slot more takes what padded batches write.
+    fn state_pool(&self) -> Result<Bytes> {
+        let state = self.state_bytes_per_slot()?;
+        if state == Bytes::ZERO {
+            return Ok(Bytes::ZERO);
+        }
+        let of_batch = self.query.batch.checked_mul(self.slots_per_request());
+        let slots = self.settings.state_slots.map(|slots| slots / self.launch.attention_dp).or(of_batch);
+        let slots = slots.and_then(|slots| slots.checked_add(1));
+        state.times(slots.ok_or_else(|| Error::overflow("state slots of the batch"))?)
     }
 
-    /// Bytes of the preallocated pools that `quantity` counts.
+    /// State slots that one admitted request takes: its own, and those that are kept for reuse.
+    fn slots_per_request(&self) -> u64 {
+        requests::state_slots_per_request(&self.settings, &self.launch)
+    }
+
+    /// Bytes of the preallocated pools that `quantity` counts. How many state slots a launch makes follows from memory
+    /// that is not known here, so `pool_bytes` has those that are set.
     fn pool_part(&self, quantity: Quantity) -> Result<Bytes> {
         let parts = self.pool().parts(self.tokens()?, &self.launch)?;
-        let states = self.slot_bytes()?.unwrap_or_default().plus(parts.state)?;
+        let unset = quantity == Quantity::PoolBytes && self.settings.state_slots.is_none();
+        let states = if unset { Bytes::ZERO } else { self.state_pool()? }.plus(parts.state)?;
         Ok(match quantity {
             Quantity::KvBytes => parts.kv,
             Quantity::WindowBytes => parts.window,
@@ -110,30 +152,33 @@ impl<'q> SgLangPlan<'q> {
         })
     }
 
-    /// Bytes that the batch holds in the pools: whole pages of the caches, one state slot a request.
+    /// Bytes that the batch holds in the pools: whole pages of the caches, and the slots of recurrent state.
     fn held_part(&self, quantity: Quantity) -> Result<Bytes> {
-        if let (Quantity::StateBytes, Some(slots)) = (quantity, self.slot_bytes()?) {
-            return Ok(slots);
-        }
         self.held_at(quantity, self.query.context_for(quantity)?)
     }
 
     fn held_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
         let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
         let own_window_pool = self.pool().has_window_pool();
-        self.rank
+        let of_batch = self
+            .rank
             .sum_with_borrowed(|component| {
                 let kind = super::shard::quantity_of(component.kind);
                 let full_length = kind == Quantity::WindowBytes && !own_window_pool;
                 let counted = if full_length { Quantity::KvBytes } else { kind };
                 match counted {
+                    _ if is_slot_state(component.kind) => Ok(Bytes::ZERO),
                     _ if quantity != Quantity::ResidentBytes && quantity != counted => Ok(Bytes::ZERO),
                     Quantity::KvBytes if full_length => component.growth.entry().times(paged.get()),
                     Quantity::KvBytes | Quantity::IndexBytes => component.bytes(paged),
                     _ => component.bytes(n),
                 }
             })?
-            .times(self.query.batch)
+            .times(self.query.batch)?;
+        match quantity {
+            Quantity::ResidentBytes | Quantity::StateBytes => of_batch.plus(self.state_pool()?),
+            _ => Ok(of_batch),
+        }
     }
 
     fn part(&self, quantity: Quantity) -> Result<Bytes> {
@@ -225,13 +270,15 @@ impl Profile for SgLangPlan<'_> {
             | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
             Quantity::PoolBytes => Figure::Bytes(self.pool_part(quantity)?),
             Quantity::LoggedKvTokens => {
-                Figure::Tokens(Tokens::new(self.tokens()?.full.saturating_mul(self.launch.dcp)))
+                let (tokens, ranks) = (self.tokens()?.full, self.launch.dcp);
+                let all = tokens.checked_mul(ranks);
+                Figure::Tokens(Tokens::new(
+                    all.ok_or_else(|| Error::overflow(format!("{tokens} tokens × {ranks} ranks")))?,
+                ))
             }
             Quantity::AttentionBlockSize => Figure::Tokens(Tokens::new(self.launch.page)),
             Quantity::MaxRunningRequests => Figure::Requests(self.max_running_requests()?),
-            Quantity::StateBlocksPerRequest if self.has_state()? => {
-                Figure::Blocks(requests::state_slots_per_request(&self.settings, &self.launch))
-            }
+            Quantity::StateBlocksPerRequest if self.has_state()? => Figure::Blocks(self.slots_per_request()),
             Quantity::RequestTableBytes => {
                 let rows = match self.launch.requests {
                     Some(_) if self.settings.available_kv_bytes.is_none() => {
@@ -253,10 +300,10 @@ impl Profile for SgLangPlan<'_> {
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {
+        let mut found = self.state_rows(1)?;
         if self.settings.pool_tokens.is_none() && self.settings.available_kv_bytes.is_none() {
-            return Ok(Vec::new());
+            return Ok(found);
         }
-        let mut found = Vec::new();
         let empty = self
             .pool()
             .parts(PoolTokens { full: 0, window: self.tokens()?.window.map(|_| 0) }, &self.launch)?;
@@ -264,10 +311,6 @@ impl Profile for SgLangPlan<'_> {
         if pages > Bytes::ZERO {
             let why = "each pool has one page more, which padded batches write to".to_owned();
             found.push(Padding { what: format!("page of {} tokens", self.launch.page), bytes: pages, why });
-        }
-        if self.settings.state_slots.is_some() && self.has_state()? {
-            let why = "one state slot more, which padded batches write to".to_owned();
-            found.push(Padding { what: "state slot".to_owned(), bytes: self.state_bytes_per_slot()?, why });
         }
         Ok(found)
     }
@@ -312,4 +355,9 @@ impl Profile for SgLangPlan<'_> {
         warnings.extend(self.pool().warnings(self.query.architecture));
         warnings
     }
+}
+
+/// Whether it lies in a slot of the state pool.
+fn is_slot_state(kind: ComponentKind) -> bool {
+    matches!(kind, ComponentKind::RecurrentState | ComponentKind::ConvState)
 }

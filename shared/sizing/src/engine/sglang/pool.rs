@@ -112,6 +112,13 @@ impl Pool {
             .flat_map(|class| &class.mixers)
             .any(|mixer| matches!(mixer, crate::Mixer::Sliding { .. } | crate::Mixer::Chunked { .. }));
         let mut warnings = Vec::new();
+        if let Self::V4(pool) = self
+            && pool.is_capped_against_launch()
+        {
+            let message = "caps the window pool as the pool configurator does; a launch of 0.5.21 to 0.5.23 sets a ratio \
+                           of 0.1 for this class first, which is not capped (set swa_full_tokens_ratio=0.1 for it)";
+            warnings.push(Warning::new("max_running_requests", message));
+        }
         if has_windows && !self.has_window_pool() {
             let message =
                 "SGLang has no pool for the windows of this class; its window layers cost full length";

@@ -33,11 +33,12 @@ pub(super) fn asked(launch: &Launch) -> Option<u64> {
 }
 
 /// Requests that are admitted at once: what was asked or estimated from the pool's tokens, at most half the tokens, and
-/// at most what the state slots allow (`resolve_max_num_reqs`).
+/// at most what the state slots allow (`resolve_max_num_reqs`). A launch makes those slots from the memory that weights
+/// leave (`_handle_max_mamba_cache`), of which the budget of the caches is the rest, so they must be given.
 ///
 /// # Errors
 ///
-/// Neither tokens, requests nor state slots are known.
+/// Neither tokens nor requests are known, or the state slots of a model with recurrent state are not.
 pub(super) fn admitted(
     settings: &Settings,
     launch: &Launch,
@@ -51,13 +52,12 @@ pub(super) fn admitted(
         (None, Some(tokens)) => Some(estimated(tokens, context()?).min(tokens / 2)),
         (None, None) => None,
     };
-    let slots = settings.state_slots.filter(|_| has_state).map(|slots| slots / launch.attention_dp);
-    let by_state = slots.map(|slots| slots / state_slots_per_request(settings, launch));
-    match (by_tokens, by_state) {
-        (Some(tokens), Some(state)) => Ok(tokens.min(state)),
-        (Some(count), None) | (None, Some(count)) => Ok(count),
-        (None, None) => Err(needed("max_running_requests, state_slots or available_kv_bytes")),
+    if !has_state {
+        return by_tokens.ok_or_else(|| needed("max_running_requests or available_kv_bytes"));
     }
+    let slots = settings.state_slots.ok_or_else(|| needed("state_slots"))? / launch.attention_dp;
+    let by_state = slots / state_slots_per_request(settings, launch);
+    Ok(by_tokens.map_or(by_state, |tokens| tokens.min(by_state)))
 }
 
 /// 512 requests of the longest context for every context that the pool holds, computed in floating point as the engine

@@ -162,6 +162,11 @@ impl V4Pool {
         WindowSize::Cap(cap.saturating_add(headroom).next_multiple_of(self.page))
     }
 
+    /// Whether requests cap the pool although a launch sets a ratio for this generation.
+    pub(super) fn is_capped_against_launch(&self) -> bool {
+        self.generation == Generation::V4 && matches!(self.size, WindowSize::Cap(_))
+    }
+
     fn layers_of(&self, ratio: u64) -> u64 {
         self.streams.iter().filter(|stream| stream.ratio == ratio).map(|stream| stream.layers).sum()
     }

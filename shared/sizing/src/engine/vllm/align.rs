@@ -60,7 +60,7 @@ impl Setup<'_> {
                 // The indexer's kernels take pages of 32 keys.
                 Mixer::Dsa { index: Some(keys), .. } => (32 * keys.pool.get()).max(64),
                 Mixer::Dsa { .. } => 64,
-                Mixer::Mla(latent) if self.expanded(latent).is_none() => self.mla_block(),
+                Mixer::Mla(_) if !self.keeps_heads_of_latents() => self.mla_block(),
                 Mixer::Full(heads) | Mixer::Sliding { heads, .. } => self.heads_block(heads.k_width.get()),
                 _ => KERNEL_BLOCK,
             });

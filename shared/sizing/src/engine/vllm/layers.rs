@@ -97,7 +97,7 @@ impl Setup<'_> {
             Mixer::Chunked { heads, chunk } => {
                 vec![self.heads_spec(Kind::Chunk { chunk: chunk.get() }, heads, block)?]
             }
-            Mixer::Mla(latent) => match self.expanded(latent) {
+            Mixer::Mla(latent) => match self.expanded(latent)? {
                 Some(heads) => vec![self.heads_spec(Kind::Full, &heads, block)?],
                 None => vec![self.latent_spec(latent, block, false)?],
             },
@@ -125,21 +125,35 @@ impl Setup<'_> {
 
     /// K and V of every head, where vLLM does not run the class as MLA (0.33, `transformers_utils/model_arch_config_convertor.py`).
     /// V is padded to K's width.
-    pub(super) fn expanded(&self, latent: &Latent) -> Option<Heads> {
-        if self.architecture.model_type() != Some("minicpm3") {
-            return None;
+    ///
+    /// # Errors
+    ///
+    /// Such a class without a number of heads or the width of their K, or an overflow.
+    pub(super) fn expanded(&self, latent: &Latent) -> Result<Option<Heads>> {
+        if !self.keeps_heads_of_latents() {
+            return Ok(None);
         }
-        let (heads, nope) = (latent.query_heads.clone()?, latent.nope.as_ref()?);
+        let absent = |field: &str| {
+            Error::field(field, "absent, and vLLM keeps K and V of every head of this class, not the latent")
+        };
+        let heads = latent.query_heads.clone().ok_or_else(|| absent("num_attention_heads"))?;
+        let nope = latent.nope.as_ref().ok_or_else(|| absent("qk_nope_head_dim"))?;
+        let sum = nope.get().checked_add(latent.rope.get());
         let width = Fact::derived(
-            nope.get().checked_add(latent.rope.get())?,
+            sum.ok_or_else(|| Error::overflow("adding qk_nope_head_dim and qk_rope_head_dim"))?,
             format!("{} + {}", nope.source(), latent.rope.source()),
         );
-        Some(Heads {
+        Ok(Some(Heads {
             query_heads: Some(heads.clone()),
             kv_heads: heads,
             k_width: width.clone(),
             v_width: width,
-        })
+        }))
+    }
+
+    /// Whether vLLM runs the class without MLA.
+    pub(super) fn keeps_heads_of_latents(&self) -> bool {
+        self.architecture.model_type() == Some("minicpm3")
     }
 
     fn heads_spec(&self, kind: Kind, heads: &Heads, block: u64) -> Result<Spec> {

@@ -211,7 +211,10 @@ impl Setup<'_> {
 
 fn gpu(settings: &Settings, warnings: &mut Vec<Warning>) -> Gpu {
     let gpu = Gpu::named(settings.gpu.as_deref());
-    if !gpu.known {
+    if settings.gpu.is_none() {
+        let what = "not given; an H100 is assumed, which chooses back ends, blocks and batches";
+        warnings.push(Warning::new("gpu", what));
+    } else if !gpu.known {
         warnings.push(Warning::new("gpu", "unknown to the rules of back ends; those of an H100 are taken"));
     }
     gpu

@@ -1,0 +1,98 @@
+//! Formats of one engine that others do not have: they are refused, not sized.
+
+use super::{EngineKind, Query};
+use crate::format::KvFormat;
+use crate::{Error, Result};
+
+/// Which formats are llama.cpp's quantised types.
+pub(super) trait GgmlBlocks {
+    /// Whether values are stored in quantised blocks of ggml.
+    fn is_ggml_block(self) -> bool;
+}
+
+impl GgmlBlocks for KvFormat {
+    fn is_ggml_block(self) -> bool {
+        matches!(self, Self::Q8_0 | Self::Q5_1 | Self::Q5_0 | Self::Q4_1 | Self::Q4_0 | Self::Iq4Nl)
+    }
+}
+
+/// Refuses formats that the query's engine has no kernels for: ggml's quantised blocks in vLLM, SGLang and TensorRT-LLM
+/// (their `--kv-cache-dtype` lists none of them).
+///
+/// # Errors
+///
+/// The first such setting.
+pub(super) fn check(query: &Query<'_>) -> Result<()> {
+    let kind = query.engine.kind();
+    if !matches!(kind, EngineKind::Vllm | EngineKind::SgLang | EngineKind::TrtLlm) {
+        return Ok(());
+    }
+    let settings = query.settings;
+    let asked = [
+        ("kv_dtype", settings.kv_dtype),
+        ("k_dtype", settings.k_dtype),
+        ("v_dtype", settings.v_dtype),
+        ("cross_dtype", settings.cross_dtype),
+    ];
+    for (name, format) in asked {
+        if let Some(format) = format.filter(|format| format.is_ggml_block()) {
+            let what = format!(
+                "{} is a type of llama.cpp, which {} does not store; use bf16 or fp8",
+                format.name(),
+                kind.name()
+            );
+            return Err(Error::setting(name, what));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Query, report};
+    use crate::{Settings, read_config};
+
+    const HEADS: &str = r#"{"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+        "max_position_embeddings": 4096}"#;
+    const LATENT: &str = r#"{"model_type": "deepseek_v3", "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 8, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+        "max_position_embeddings": 4096}"#;
+
+    fn refusal(config: &str, engine: &str, pairs: &[(&str, &str)]) -> Option<String> {
+        let architecture = read_config(config).unwrap();
+        let mut settings = Settings::default();
+        for (name, value) in pairs {
+            settings.set(name, value).unwrap();
+        }
+        let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
+        report(&query).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn types_of_llama_cpp_are_refused_elsewhere() {
+        for engine in ["vllm", "sglang", "trtllm"] {
+            for name in ["kv_dtype", "k_dtype", "v_dtype"] {
+                let error = refusal(HEADS, engine, &[(name, "q8_0")]).unwrap();
+                assert!(
+                    error.starts_with(&format!("{name}: q8_0 is a type of llama.cpp")),
+                    "{engine}: {error}"
+                );
+            }
+            assert_eq!(refusal(HEADS, engine, &[("kv_dtype", "fp8")]), None, "{engine}");
+        }
+        assert_eq!(refusal(HEADS, "llama.cpp", &[("kv_dtype", "q8_0")]), None);
+    }
+
+    /// `llama_init_from_model`: "V cache quantization requires flash_attn".
+    #[test]
+    fn quantised_v_needs_flash_attention() {
+        let off = ("flash_attn", "false");
+        for asked in ["kv_dtype", "v_dtype"] {
+            let error = refusal(HEADS, "llama.cpp", &[(asked, "q4_0"), off]).unwrap();
+            assert!(error.starts_with("v_dtype: q4_0 V needs flash attention"), "{error}");
+        }
+        assert_eq!(refusal(HEADS, "llama.cpp", &[("k_dtype", "q4_0"), off]), None);
+        assert_eq!(refusal(HEADS, "llama.cpp", &[("kv_dtype", "f16"), off]), None);
+        assert_eq!(refusal(LATENT, "llama.cpp", &[("kv_dtype", "q8_0"), off]), None, "no V is kept");
+    }
+}
