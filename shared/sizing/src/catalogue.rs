@@ -13,6 +13,9 @@ use crate::{Error, Result};
 /// `(id, file text)` of every catalogue file, sorted by id.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
+/// Ids that a hint names one by one.
+const NAMED: usize = 5;
+
 /// What is known of one model version: its config and where that comes from.
 #[derive(Clone, Debug)]
 pub struct CatalogueEntry {
@@ -82,19 +85,29 @@ pub fn catalogue() -> &'static [CatalogueEntry] {
 ///
 /// # Errors
 ///
-/// An unknown id; the error names the nearest known one.
+/// An unknown id; the error names the known ones that begin with it, else the nearest one.
 pub fn find_entry(id: &str) -> Result<&'static CatalogueEntry> {
     let wanted = id.rsplit('/').next().unwrap_or(id).to_ascii_lowercase();
-    catalogue().iter().find(|entry| entry.id == wanted).ok_or_else(|| {
-        let nearest = FILES.iter().map(|(known, _)| *known).min_by_key(|known| edit_distance(known, &wanted));
-        let hint = match nearest {
-            Some(known) if edit_distance(known, &wanted) <= wanted.len() / 2 => {
-                format!("; the nearest id is {known:?}")
-            }
-            _ => "; see `kvscope models`".to_owned(),
+    catalogue().iter().find(|entry| entry.id == wanted).ok_or_else(|| Error::unknown_model(id, hint(&wanted)))
+}
+
+fn hint(wanted: &str) -> String {
+    let known = || FILES.iter().map(|(known, _)| *known);
+    let begun: Vec<&str> = known().filter(|known| !wanted.is_empty() && known.starts_with(wanted)).collect();
+    if !begun.is_empty() {
+        let named = begun[..begun.len().min(NAMED)].join(", ");
+        let more = match begun.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more, see `kvscope models`"),
         };
-        Error::unknown_model(id, hint)
-    })
+        return format!("; ids that begin with it: {named}{more}");
+    }
+    match known().min_by_key(|known| edit_distance(known, wanted)) {
+        Some(known) if edit_distance(known, wanted) <= wanted.len() / 2 => {
+            format!("; the nearest id is {known:?}")
+        }
+        _ => "; see `kvscope models`".to_owned(),
+    }
 }
 
 fn parse(id: &str, text: &str) -> CatalogueEntry {
@@ -115,4 +128,24 @@ fn edit_distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_id_is_completed_and_another_word_is_corrected() {
+        let refused = |id: &str| find_entry(id).unwrap_err().to_string();
+        for (typed, id) in [("qwen3.5", "qwen3.5-27b"), ("Google/Gemma-4", "gemma-4-26b-a4b")] {
+            let error = refused(typed);
+            assert!(error.contains("begin with it") && error.contains(id), "{error}");
+            assert!(!error.contains("nearest"), "{error}");
+        }
+        let many = refused("qwen");
+        assert_eq!(many.matches("qwen").count(), 1 + NAMED, "{many}");
+        assert!(many.contains(" more, see `kvscope models`"), "{many}");
+        assert!(refused("qwen3.5-27c").ends_with("the nearest id is \"qwen3.5-27b\""));
+        assert!(refused("").ends_with("see `kvscope models`"));
+    }
 }

@@ -11,7 +11,8 @@ pub fn is_gguf_name(name: &str) -> bool {
 /// `model-00001-of-00003.gguf` from `model-00002-of-00003.gguf`. None where the name is not one of several.
 pub fn first_part(name: &str) -> Option<String> {
     let (stem, _, total) = split_name(name)?;
-    Some(format!("{stem}-00001-of-{total}.gguf"))
+    let extension = &name[name.len() - "gguf".len()..];
+    Some(format!("{stem}-00001-of-{total}.{extension}"))
 }
 
 /// The place among a folder's file names of the one that says what the model is: its `config.json`, else its only GGUF
@@ -42,7 +43,11 @@ pub fn model_file(names: &[String]) -> Result<usize> {
 
 /// `model`, `00002` and `00003` of `model-00002-of-00003.gguf`.
 fn split_name(name: &str) -> Option<(&str, &str, &str)> {
-    let (rest, total) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+    let (whole, extension) = name.rsplit_once('.')?;
+    if !extension.eq_ignore_ascii_case("gguf") {
+        return None;
+    }
+    let (rest, total) = whole.rsplit_once("-of-")?;
     let (stem, part) = rest.rsplit_once('-')?;
     let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     (is_number(part) && is_number(total)).then_some((stem, part, total))
@@ -60,6 +65,7 @@ mod tests {
     #[test]
     fn parts_are_known_by_their_names() {
         assert_eq!(first_part("Q4-00002-of-00003.gguf").as_deref(), Some("Q4-00001-of-00003.gguf"));
+        assert_eq!(first_part("Q4-00002-of-00003.GGUF").as_deref(), Some("Q4-00001-of-00003.GGUF"));
         for other in ["model.gguf", "best-of-breed.gguf", "a-1-of-2.gguf", "a-00001-of-00002.bin"] {
             assert_eq!(first_part(other), None, "{other}");
         }
@@ -70,6 +76,7 @@ mod tests {
     fn a_folder_has_a_config_or_one_gguf_file() {
         assert_eq!(chosen(&["b.gguf", "config.json"]), Ok(1));
         assert_eq!(chosen(&["readme.md", "a-00002-of-00002.gguf", "a-00001-of-00002.gguf"]), Ok(2));
+        assert_eq!(chosen(&["a-00002-of-00002.GGUF", "a-00001-of-00002.GGUF"]), Ok(1));
         assert!(chosen(&["readme.md"]).unwrap_err().to_string().contains("neither"));
         let several = chosen(&["b.gguf", "a.gguf"]).unwrap_err().to_string();
         assert_eq!(several, "the folder holds 2 GGUF files, name one of them: a.gguf, b.gguf");

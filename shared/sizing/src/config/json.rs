@@ -11,7 +11,9 @@ pub(super) use tree::Twice;
 /// A config's text as a value, and the keys that stand in it twice with different values. Special numbers read as null,
 /// so a field that holds one counts as missing.
 pub(super) fn parse(text: &str) -> Result<(Value, Vec<Twice>)> {
+    let whole = text.len();
     let text = text.trim_start_matches('\u{feff}');
+    let mark = whole - text.len();
     if text.trim().is_empty() {
         return Err(Error::syntax("the file is empty; expected a config.json"));
     }
@@ -24,13 +26,20 @@ pub(super) fn parse(text: &str) -> Result<(Value, Vec<Twice>)> {
     {
         return Ok(read);
     }
-    let (line, column) = (first.line(), first.column());
+    let place = format!("byte {}, line {}", mark + offset(text, &first), first.line());
     if first.to_string().starts_with("recursion limit") {
-        return Err(Error::syntax(format!(
-            "nested too deeply at line {line}, column {column}; expected a config.json"
-        )));
+        return Err(Error::syntax(format!("nested too deeply at {place}; expected a config.json")));
     }
-    Err(Error::syntax(format!("not valid JSON at line {line}, column {column}; expected a config.json")))
+    Err(Error::syntax(format!("not valid JSON at {place}; expected a config.json")))
+}
+
+/// Where the reader stopped, in bytes from 0; the end of the text where that came too early.
+fn offset(text: &str, error: &serde_json::Error) -> usize {
+    if error.is_eof() {
+        return text.len();
+    }
+    let before = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+    before + error.column().saturating_sub(1)
 }
 
 /// A text that is JSON to the letter. Other files than configs come through the same reader, so that the page carries one.
@@ -98,5 +107,19 @@ mod tests {
             assert!(parse(text).unwrap_err().to_string().contains("not valid JSON"), "{text}");
         }
         assert!(parse("\u{feff}{}").is_ok());
+    }
+
+    /// Offsets counted by hand; a byte order mark is three bytes.
+    #[test]
+    fn an_error_names_the_byte() {
+        for (text, place) in [
+            ("{\"a\": 1,\n", "byte 9, line 2"),
+            ("{\"a\": x}", "byte 6, line 1"),
+            ("{\n\"a\" 1}", "byte 6, line 2"),
+            ("\u{feff}[x]", "byte 4, line 1"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("at {place};")), "{text:?}: {error}");
+        }
     }
 }

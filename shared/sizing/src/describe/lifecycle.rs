@@ -24,7 +24,7 @@ pub struct Lifetime {
     pub entry_bytes: Bytes,
     /// Tokens that become one entry; null where there are no entries.
     pub tokens_per_entry: Option<u64>,
-    /// Tokens from which it no longer grows: 0 where it never does, null where it always does.
+    /// Tokens from which it no longer grows: 0 where it never grows, null where it grows without end.
     pub saturates_at: Option<Tokens>,
     /// What a request with the same prefix needs of it.
     pub prefix_hit: PrefixHit,
