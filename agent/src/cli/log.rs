@@ -1,16 +1,13 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kvscope_sizing::log::{DecodedLog, GivenModel, decode_log, log_text};
+use kvscope_sizing::log::{DecodedLog, GivenModel, LARGEST_LOG_BYTES, decode_log, log_text};
 
 use super::request::warn;
 use crate::failure::Failure;
 use crate::input::{label, read_limited};
 use crate::model::Model;
 use crate::output::{self, Figures};
-
-/// Start-up logs have some thousand lines; a file beyond this is something else.
-const LARGEST_LOG: u64 = 64 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -40,6 +37,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         output::figures(&shown(&decoded))?;
         warn(decoded.warnings.iter().map(|warning| (label, warning)));
+        if decoded.model.recomputed_as.is_none() && given.is_none() {
+            output::warning(&format!("{label}: name the model with --model, and its figures are recomputed"));
+        }
     }
     match decoded.differences_words() {
         None => Ok(()),
@@ -48,16 +48,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn read(file: &str) -> Result<String, Failure> {
-    Ok(log_text(&read_limited(file, LARGEST_LOG, "give the lines of the start alone")?))
+    Ok(log_text(&read_limited(file, LARGEST_LOG_BYTES, "give the lines of the start alone")?))
 }
 
 fn shown(decoded: &DecodedLog) -> String {
     let mut text = decoded.title();
+    if let Some(note) = &decoded.note {
+        let _ = write!(text, "\nthe file says of itself: {note}");
+    }
     let settings = decoded.settings_words();
     if !settings.is_empty() {
         let _ = write!(text, "\nsettings in the log: {settings}");
     }
-    let mut table = Figures::new(5, &["line", "says", "means", "recomputed", "difference"]);
+    let mut table = Figures::new(5, &["line", "says", "means", "recomputed", "recomputed − printed"]);
     for figure in &decoded.figures {
         table.row([
             figure.place(),
@@ -122,7 +125,7 @@ mod tests {
         let wrong = LINES.replace("290,864", "290,080");
         let differs = run_on(wrong.as_bytes(), Some("qwen3.5-27b"));
         assert_eq!(status(&differs), ExitCode::from(1));
-        assert!(differs.unwrap_err().to_string().contains("1 of 2 figures differ"));
+        assert!(differs.unwrap_err().to_string().contains("1 of 1 recomputed figure differs"));
         let nothing = run_on(b"\x00\x01\x02 nothing", None);
         assert_eq!(status(&nothing), ExitCode::from(2));
         assert_eq!(status(&run_on(LINES.as_bytes(), Some("no-such-model"))), ExitCode::from(2));

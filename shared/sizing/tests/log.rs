@@ -56,6 +56,7 @@ fn states_kept_for_prefixes_count_twice() {
 #[test]
 fn of_two_contradictory_lines_the_concurrency_is_the_capacity() {
     let decoded = decoded(&log("vllm-0.19-hybrid"));
+    assert!(decoded.note.as_ref().unwrap().starts_with("Written for the tests."));
     assert_eq!(decoded.engine.to_string(), "vllm@0.19.0");
     assert_eq!(decoded.model.recomputed_as.as_deref(), Some("qwen3.5-27b"));
     let settings = &decoded.settings;
@@ -291,7 +292,18 @@ fn half_of_the_last_printed_digit_is_no_difference_and_more_is() {
     assert_eq!(concurrency("2.3x"), None);
     assert_eq!(concurrency("2.32x").as_deref(), Some("-0.01x (-0.4 %)"));
     let tokens = log("vllm-0.27-two-ranks").replace("302,921", "302,922");
-    assert!(figures(&decoded(&tokens), "logged_kv_tokens")[0].difference.is_some(), "counts are exact");
+    let difference = figures(&decoded(&tokens), "logged_kv_tokens")[0].difference.clone();
+    assert_eq!(difference.as_deref(), Some("-1 tokens (under 0.1 %)"), "counts are exact");
+    let tokens = decoded(&log("vllm-0.27-two-ranks").replace("302,921", "2,921"));
+    assert_eq!(
+        figures(&tokens, "logged_kv_tokens")[0].difference.as_deref(),
+        Some("+300,000 tokens (+10270.5 %)")
+    );
+    let words = tokens.differences_words().unwrap();
+    assert!(
+        words.starts_with("1 of ") && words.ends_with("and 1 contradiction has no known reason"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -350,10 +362,10 @@ fn ranks_that_print_in_turn_are_not_mixed() {
                 (EngineCore_DP0 pid=1) INFO Maximum concurrency for 10,000 tokens per request: 10.00x\n";
     let decoded = decoded(text);
     assert!(decoded.contradictions.is_empty(), "{:?}", decoded.contradictions);
-    let capacity = decoded.capacity.unwrap();
     assert_eq!(
-        capacity,
-        "The capacity of the engine that has least is 10.00 requests of 10,000 tokens at once, which is 100,000 tokens."
+        decoded.capacity.unwrap(),
+        "The capacity is that of 2 pools: DP0 10.00 requests of 10,000 tokens at once, which is 100,000 tokens; \
+         DP1 20.00 requests of 10,000 tokens at once, which is 200,000 tokens."
     );
 }
 

@@ -3,7 +3,7 @@
 mod reading;
 mod source;
 
-use kvscope_sizing::log::log_text;
+use kvscope_sizing::log::{LARGEST_LOG_BYTES, log_text};
 use leptos::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
@@ -11,9 +11,6 @@ use crate::erased::{effect, part};
 use crate::state::{Page, Step};
 use kvscope_protocol::Room;
 use source::source;
-
-/// As the command line has it.
-const LARGEST_MIB: u32 = 64;
 
 /// The room that answers "what did my engine just say, and is it right?".
 pub(crate) fn log_room(page: Page) -> AnyView {
@@ -40,8 +37,9 @@ pub(crate) fn is_log(page: Page, file: &web_sys::File) -> bool {
 pub(crate) fn open(page: Page, file: &web_sys::File) {
     let name = file.name();
     let size = file.size();
-    if size > f64::from(LARGEST_MIB << 20) {
-        let sentence = format!("{name}: larger than {LARGEST_MIB} MiB; give the lines of the start alone");
+    if size > LARGEST_LOG_BYTES as f64 {
+        let most = LARGEST_LOG_BYTES >> 20;
+        let sentence = format!("{name}: larger than {most} MiB; give the lines of the start alone");
         page.refusal.set(Some(sentence));
         return;
     }

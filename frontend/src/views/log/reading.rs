@@ -5,7 +5,7 @@ use super::source::examples;
 use crate::erased::nothing;
 use crate::state::{Page, find_model};
 
-const HEAD: [&str; 5] = ["line", "says", "means", "recomputed", "difference"];
+const HEAD: [&str; 5] = ["line", "says", "means", "recomputed", "recomputed − printed"];
 
 /// What the log says, what is the matter with it, or what could be put there.
 pub(super) fn reading(page: Page) -> AnyView {
@@ -46,7 +46,7 @@ fn nothing_yet(page: Page) -> AnyView {
                 "Paste a start-up log, or drop its file. Each line about memory is put into words and computed again from "
                 "the model's config; where two lines contradict each other, the one that is the capacity is named."
             </p>
-            <p>"An example is one click away: " {examples(page)}</p>
+            <p>"An example, composed from published lines, is one click away: " {examples(page)}</p>
         </div>
     }
     .into_any()
@@ -73,6 +73,7 @@ fn whole(decoded: &DecodedLog) -> AnyView {
     view! {
         <h1>{decoded.capacity_words().to_owned()}</h1>
         {quiet(decoded.title())}
+        {decoded.note.as_ref().map_or_else(nothing, |note| quiet(format!("the file says of itself: {note}")))}
         {settings}
         {unknown_model(decoded)}
         {contradictions}
@@ -134,12 +135,10 @@ fn row(figure: &LogFigure) -> AnyView {
     .into_any()
 }
 
-/// Assumptions, in the words of the command line but for its own option.
+/// Assumptions, in the words of the command line.
 fn warnings(decoded: &DecodedLog) -> AnyView {
     let words = decoded.warnings.iter().map(|warning| {
-        let words = warning.to_string();
-        let words = words.strip_suffix("; name one with --model").map(str::to_owned).unwrap_or(words);
-        view! { <li>{words}</li> }.into_any()
+        view! { <li>{warning.to_string()}</li> }.into_any()
     });
     let words: Vec<AnyView> = words.collect();
     if words.is_empty() {
@@ -168,6 +167,7 @@ mod tests {
                 "{engine}: {}",
                 decoded.engine
             );
+            assert!(decoded.note.as_ref().is_some_and(|note| note.contains("Composed")), "{engine}");
             assert!(decoded.model.recomputed_as.is_some(), "{engine}");
             assert!(decoded.capacity.is_some() && !decoded.has_differences(), "{engine}");
             assert!(decoded.figures.iter().any(|figure| figure.recomputed.is_some()), "{engine}");

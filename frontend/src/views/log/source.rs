@@ -35,7 +35,7 @@ pub(super) fn source(page: Page) -> AnyView {
                 ></textarea>
                 <p class="note" id="log-stays">"Read in this browser. The text is sent nowhere, and no link holds it."</p>
                 {open_log(page)}
-                <p class="examples">"or try an example: " {examples(page)}</p>
+                <p class="examples">"or try an example, composed from published lines: " {examples(page)}</p>
                 <button type="button" class="plain" on:click=on(clear)>"clear"</button>
             </section>
             <section>

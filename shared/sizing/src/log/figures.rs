@@ -25,10 +25,46 @@ pub(super) struct Figure {
     pub(super) not_computed: Option<String>,
 }
 
+/// A figure of a known line that cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Unreadable {
+    pub(super) topic: Topic,
+    pub(super) line: usize,
+    /// What stands there.
+    pub(super) word: String,
+}
+
 /// All figures of one engine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) all: Vec<Figure>,
+    pub(super) unreadable: Vec<Unreadable>,
+}
+
+impl Unreadable {
+    /// What is wrong, as a clause.
+    pub(super) fn words(&self) -> String {
+        format!("line {}: {:?} is no figure that can be read", self.line, self.word)
+    }
+}
+
+impl Figure {
+    /// The data-parallel ranks that print it, each of which is an engine with a pool of its own: `DP0` of `DP0 TP1`.
+    pub(super) fn engines(&self) -> Vec<&str> {
+        let mut engines: Vec<&str> = Vec::new();
+        for part in self.ranks.iter().flat_map(|rank| rank.split(' ')).filter(|part| part.starts_with("DP")) {
+            if !engines.contains(&part) {
+                engines.push(part);
+            }
+        }
+        engines
+    }
+
+    /// Whether `engine` prints it; a line that names no data-parallel rank holds for all.
+    pub(super) fn is_of(&self, engine: Option<&str>) -> bool {
+        let own = self.engines();
+        own.is_empty() || engine.is_none_or(|engine| own.contains(&engine))
+    }
 }
 
 impl Figures {
@@ -76,12 +112,20 @@ impl Figures {
             if !pattern.within.is_empty() && !line.has(pattern.within) {
                 continue;
             }
-            let Some((printed, end)) = line.after(pattern.before).and_then(|scan| figure(scan, pattern))
-            else {
+            let Some(scan) = line.after(pattern.before) else { continue };
+            let Some((printed, end)) = figure(scan, pattern) else {
+                self.check(pattern.topic, line, scan, pattern.after);
                 continue;
             };
             let start = line.text.find(pattern.before).unwrap_or(0);
             self.add(pattern.topic, printed, line, start, end);
+        }
+    }
+
+    /// Notes a figure on `topic` that stands at `scan`, in front of the unit `after`, and cannot be read.
+    pub(super) fn check(&mut self, topic: Topic, line: &Line, scan: Scan<'_>, after: &str) {
+        if scan.is_unreadable(after) {
+            self.unreadable.push(Unreadable { topic, line: line.number, word: scan.word() });
         }
     }
 
@@ -100,7 +144,32 @@ impl Figures {
 
     /// The smallest figure on a topic: what the engine goes by where ranks differ.
     pub(super) fn smallest(&self, topic: Topic) -> Option<&Figure> {
-        self.of(topic).min_by(|a, b| a.printed.value().total_cmp(&b.printed.value()))
+        self.smallest_of(topic, None)
+    }
+
+    /// The same among the ranks of one data-parallel engine.
+    pub(super) fn smallest_of(&self, topic: Topic, engine: Option<&str>) -> Option<&Figure> {
+        let own = self.of(topic).filter(|figure| figure.is_of(engine));
+        own.min_by(|a, b| a.printed.value().total_cmp(&b.printed.value()))
+    }
+
+    /// The data-parallel engines that print figures on `topics`, in their order; none where none is named.
+    pub(super) fn engines(&self, topics: &[Topic]) -> Vec<&str> {
+        let mut engines: Vec<&str> = Vec::new();
+        for figure in self.all.iter().filter(|figure| topics.contains(&figure.topic)) {
+            for engine in figure.engines() {
+                if !engines.contains(&engine) {
+                    engines.push(engine);
+                }
+            }
+        }
+        sort_short(&mut engines, |a, b| (a.len(), *a) > (b.len(), *b));
+        engines
+    }
+
+    /// The line of the first figure on a topic that cannot be read.
+    pub(super) fn unreadable(&self, topic: Topic) -> Option<usize> {
+        self.unreadable.iter().find(|found| found.topic == topic).map(|found| found.line)
     }
 }
 
@@ -110,4 +179,19 @@ fn figure(mut scan: Scan<'_>, pattern: &Pattern) -> Option<(Printed, usize)> {
         scan.expect(pattern.after)?;
     }
     Some((printed, scan.at()))
+}
+
+/// What the pools of data-parallel engines hold, `each` of them apart: what all hold is said once.
+pub(super) fn capacity_of(engines: &[&str], each: impl Fn(Option<&str>) -> Option<String>) -> Option<String> {
+    let [_, _, ..] = engines else { return each(None).map(|one| format!("The capacity is {one}.")) };
+    let held: Vec<(&str, String)> =
+        engines.iter().filter_map(|engine| Some((*engine, each(Some(engine))?))).collect();
+    let (_, first) = held.first()?;
+    let count = held.len();
+    if held.iter().all(|(_, other)| other == first) {
+        let names = engines.join(", ");
+        return Some(format!("The capacity is {first}, in each of {count} pools ({names})."));
+    }
+    let held: Vec<String> = held.iter().map(|(engine, held)| format!("{engine} {held}")).collect();
+    Some(format!("The capacity is that of {count} pools: {}.", held.join("; ")))
 }

@@ -166,6 +166,41 @@ impl<'l> Scan<'l> {
         Some(text)
     }
 
+    /// Whether a figure stands here that [`Self::number`] and `after` do not read: another sign, too many digits, another
+    /// unit. Words are no figure, and what the end of the file may have cut is none that went wrong.
+    pub(super) fn is_unreadable(mut self, after: &str) -> bool {
+        self.skip_spaces();
+        let rest = self.rest();
+        let unsigned = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+        let word = unsigned.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        let is_special = word.eq_ignore_ascii_case("nan") || word.eq_ignore_ascii_case("inf");
+        let fraction = unsigned.strip_prefix('.').unwrap_or(unsigned);
+        if !fraction.starts_with(|c: char| c.is_ascii_digit()) && !is_special {
+            return false;
+        }
+        let is_part_of_one = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
+        if self.cut && rest.trim_start_matches(is_part_of_one).is_empty() {
+            return false;
+        }
+        if self.number().is_none() {
+            return true;
+        }
+        self.skip_spaces();
+        let unit = self.rest();
+        !unit.starts_with(after) && !(self.cut && after.starts_with(unit))
+    }
+
+    /// The word that begins here, shortened, for messages.
+    pub(super) fn word(mut self) -> String {
+        const LONGEST: usize = 24;
+        self.skip_spaces();
+        let word = self.rest().split_whitespace().next().unwrap_or_default();
+        if word.chars().count() <= LONGEST {
+            return word.to_owned();
+        }
+        word.chars().take(LONGEST).chain(['…']).collect()
+    }
+
     /// A number without sign; commas may stand between groups of three digits. A number that the end of the file may
     /// have cut is none.
     pub(super) fn number(&mut self) -> Option<Decimal> {
@@ -247,6 +282,18 @@ mod tests {
         assert_eq!(read("n: 2.\n").as_deref(), Some("2"));
         assert_eq!(read("n: -3\n"), None);
         assert_eq!(read("n: 99999999999999999999999 x"), None);
+    }
+
+    #[test]
+    fn figures_that_cannot_be_read_are_told_from_words_and_cut_ends() {
+        let unreadable = |text: &str| line(text).after("n:").unwrap().is_unreadable("GiB");
+        for text in ["n: -3 GiB\n", "n: .5 GiB\n", "n: nan GiB\n", "n: 2 GB\n", "n: 1e9 GiB\n", "n: -3"] {
+            assert!(unreadable(text), "{text}");
+        }
+        assert!(unreadable(&format!("n: {} GiB\n", "9".repeat(400))));
+        for text in ["n: 3 GiB\n", "n: None\n", "n: - \n", "n: auto", "n: 2", "n: 2 G", "n: 2.", "n:\n"] {
+            assert!(!unreadable(text), "{text}");
+        }
     }
 
     #[test]

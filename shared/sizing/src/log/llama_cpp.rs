@@ -102,7 +102,12 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     if !recurrent && !line.has("llama_kv_cache") && !line.has("KV self size") && !line.has("kv self size") {
         return None;
     }
-    let found = allocation(line)?;
+    let Some(found) = allocation(line) else {
+        if let Some(scan) = line.after(size_marker(line)).and_then(behind_equals) {
+            reading.figures.check(if recurrent { Topic::State } else { Topic::Cache }, line, scan, "M");
+        }
+        return None;
+    };
     let settings = &reading.launch.settings;
     let (no_sequences, no_streams) = (settings.n_seq_max.is_none(), settings.kv_unified.is_none());
     if let Some(sequences) = found.sequences.filter(|sequences| no_sequences && *sequences > 0) {
@@ -158,7 +163,7 @@ fn means(found: &Allocation<'_>, window: bool) -> String {
 }
 
 fn allocation(line: &Line) -> Option<Allocation<'_>> {
-    let marker = if line.has("self size") { "self size" } else { ": size" };
+    let marker = size_marker(line);
     let mut scan = line.after(marker)?;
     scan.expect("=")?;
     let total = mebibytes(&mut scan)?;
@@ -201,6 +206,15 @@ fn allocation(line: &Line) -> Option<Allocation<'_>> {
     Some(found)
 }
 
+fn size_marker(line: &Line) -> &'static str {
+    if line.has("self size") { "self size" } else { ": size" }
+}
+
+fn behind_equals(mut scan: Scan<'_>) -> Option<Scan<'_>> {
+    scan.expect("=")?;
+    Some(scan)
+}
+
 fn mebibytes(scan: &mut Scan<'_>) -> Option<Printed> {
     let number = scan.number()?;
     scan.expect("MiB").or_else(|| scan.expect("MB"))?;
@@ -219,7 +233,11 @@ fn buffer(line: &Line, reading: &mut Reading) -> Option<()> {
     let (marker, topic) = KINDS.into_iter().find(|(marker, _)| line.has(marker))?;
     let mut scan = line.after(marker)?;
     scan.expect("=")?;
-    let size = mebibytes(&mut scan)?;
+    let figure = scan;
+    let Some(size) = mebibytes(&mut scan) else {
+        reading.figures.check(topic, line, figure, "M");
+        return None;
+    };
     let head = line.text.split(marker).next().unwrap_or("").trim_end();
     let start = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     reading.figures.add(topic, size, line, start, scan.at());

@@ -37,6 +37,9 @@ use figures::{Figure, Figures};
 use launch::Launch;
 use line::Line;
 
+/// Bytes of the largest log that is read: start-up logs have some thousand lines; a file beyond this is something else.
+pub const LARGEST_LOG_BYTES: u64 = 64 << 20;
+
 /// No start has as many; a file beyond it is no start-up log.
 const MOST_FIGURES: usize = 5000;
 
@@ -52,6 +55,8 @@ pub struct GivenModel<'a> {
 /// What a log says.
 #[derive(Clone, Debug, Serialize)]
 pub struct DecodedLog {
+    /// What the file's first lines say of it behind a `#`, such as where its figures come from. They are not decoded.
+    pub note: Option<String>,
     /// The engine, with the version that the log names.
     pub engine: Engine,
     /// The model.
@@ -120,6 +125,8 @@ pub struct Contradiction {
 struct Reading {
     launch: Launch,
     figures: Figures,
+    /// vLLM: requests of the longest length that the pools hold, recomputed where no line says it.
+    concurrencies: Vec<Range>,
     /// Ranks whose engine began to start.
     started: Vec<String>,
     /// llama.cpp: the next cache is one of window layers.
@@ -136,10 +143,10 @@ impl Reading {
             self.started.push(rank);
             return;
         }
-        if self.figures.all.is_empty() {
+        if self.figures.all.is_empty() && self.figures.unreadable.is_empty() {
             return;
         }
-        self.figures.all.clear();
+        self.figures = Figures::default();
         self.started = vec![rank];
         self.launch.warn(
             "log",
@@ -197,11 +204,12 @@ impl DecodedLog {
 /// a warning.
 pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLog> {
     let lines = line::lines(text);
+    let (note, lines) = note(&lines);
     let mut readings: Vec<(&Decoder, Reading)> = DECODERS
         .iter()
         .map(|decoder| {
             let mut reading = Reading::default();
-            for line in &lines {
+            for line in lines {
                 (decoder.read)(line, &mut reading);
                 if reading.figures.all.len() > MOST_FIGURES {
                     let what = format!(
@@ -216,7 +224,8 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         })
         .collect();
     // The engine with most figures comes first; of equals, the one that also names itself.
-    let weight = |reading: &Reading| (reading.figures.all.len(), reading.launch.seen);
+    let known = |reading: &Reading| reading.figures.all.len() + reading.figures.unreadable.len();
+    let weight = |reading: &Reading| (known(reading), reading.launch.seen);
     sort_short(&mut readings, |(_, a), (_, b)| weight(a) < weight(b));
     let others: Vec<&str> = readings[1..]
         .iter()
@@ -227,6 +236,10 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
     let (decoder, mut reading) = readings.swap_remove(0);
     if reading.figures.all.is_empty() {
         return Err(nothing_known(decoder, &reading));
+    }
+    for found in std::mem::take(&mut reading.figures.unreadable) {
+        reading.launch.warn(found.topic.name(), format!("{}, so it is left out", found.words()));
+        reading.figures.unreadable.push(found);
     }
     if !others.is_empty() {
         reading.launch.warn("log", format!("it also holds lines of {others}, which are left out"));
@@ -252,10 +265,11 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         let who = named
             .as_ref()
             .map_or("the log names no model".to_owned(), |name| format!("{name:?} is not in the catalogue"));
-        reading.launch.warn("model", format!("{who}, so nothing is recomputed; name one with --model"));
+        reading.launch.warn("model", format!("{who}, so nothing is recomputed"));
     }
     Ok(DecodedLog {
         capacity: (decoder.capacity)(&reading),
+        note,
         engine,
         model: LogModel { named, recomputed_as },
         figures: reading.figures.all.into_iter().map(LogFigure::from).collect(),
@@ -280,7 +294,18 @@ fn engine(kind: EngineKind, launch: &mut Launch) -> Engine {
     engine.unwrap_or_else(|| Engine::newest(kind))
 }
 
+/// The comment that a log begins with, and the lines behind it.
+fn note(lines: &[Line]) -> (Option<String>, &[Line]) {
+    let length = lines.iter().take_while(|line| line.text.starts_with("# ")).count();
+    let (comment, rest) = lines.split_at(length);
+    let words: Vec<&str> = comment.iter().map(|line| line.text.trim_start_matches('#').trim()).collect();
+    (Some(words.join(" ")).filter(|words| !words.is_empty()), rest)
+}
+
 fn nothing_known(decoder: &Decoder, reading: &Reading) -> Error {
+    if let Some(found) = reading.figures.unreadable.first() {
+        return Error::syntax(format!("{}, and no other line about memory is known", found.words()));
+    }
     if reading.launch.seen {
         let what = format!(
             "the log is of {}, but holds none of its lines about memory; give it from the start of the engine on",

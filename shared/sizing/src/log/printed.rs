@@ -172,13 +172,17 @@ impl Printed {
             return None;
         }
         let by = (nearest - self.value()) / self.unit.factor();
-        let decimals = self.number.decimals as usize;
-        let share = if self.value() > 0.0 {
-            format!(" ({:+.1} %)", by * self.unit.factor() / self.value() * 100.0)
-        } else {
-            String::new()
+        let percent = by * self.unit.factor() / self.value() * 100.0;
+        let share = match percent.abs() {
+            _ if self.value() <= 0.0 => String::new(),
+            size if size < 0.05 => " (under 0.1 %)".to_owned(),
+            _ => format!(" ({percent:+.1} %)"),
         };
-        Some(format!("{by:+.decimals$}{}{share}", self.unit.suffix()))
+        let by = match (self.number.decimals, whole(by.abs())) {
+            (0, Some(count)) => format!("{}{}", if by < 0.0 { '-' } else { '+' }, group_digits(count)),
+            (decimals, _) => format!("{by:+.*}", decimals as usize),
+        };
+        Some(format!("{by}{}{share}", self.unit.suffix()))
     }
 }
 
@@ -211,6 +215,11 @@ impl Range {
     /// Bytes in GiB, for words.
     pub(super) fn in_gib(self) -> String {
         Printed::new(Decimal { digits: 0, decimals: 2 }, Unit::GiB).show(self)
+    }
+
+    /// Times as the concurrency line prints them.
+    pub(super) fn in_times(self) -> String {
+        Printed::new(Decimal { digits: 0, decimals: 2 }, Unit::Times).show(self)
     }
 
     pub(super) fn exactly(value: f64) -> Self {

@@ -3,7 +3,7 @@
 //! Line shapes: SGLang 0.4 to 0.5.23 (`mem_cache/memory_pool.py`, `managers/scheduler.py`) and logs in public reports.
 //! Its pool lines print GB and mean 2^30 bytes.
 
-use super::figures::Figures;
+use super::figures::{Figures, capacity_of};
 use super::launch::{Key, Launch, kv_format, plain, reversed, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit};
@@ -13,6 +13,8 @@ use crate::engine::{Engine, Quantity, Query, answer, report};
 use crate::{Architecture, Result, group_digits};
 
 const POOL_LINE: &str = "max_total_num_tokens=";
+const POOL: &str = "KV Cache is allocated.";
+const STATES: &str = "conv_state size:";
 
 const PATTERNS: &[Pattern] = &[
     Pattern {
@@ -84,15 +86,26 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
     {
         reading.launch.set("max_model_len", length, line.number);
     }
-    pool(line, reading);
-    states(line, reading);
+    if pool(line, reading).is_none() && line.has(POOL) {
+        for (marker, unit) in [("#tokens:", ""), (" K size:", "GB"), ("V size:", "GB"), ("KV size:", "GB")] {
+            if let Some(scan) = line.after(marker) {
+                reading.figures.check(Topic::PoolBytes, line, scan, unit);
+            }
+        }
+    }
+    if states(line, reading).is_none() {
+        for marker in [STATES, "ssm_state size:"] {
+            if let Some(scan) = line.after(marker) {
+                reading.figures.check(Topic::StateBytes, line, scan, "GB");
+            }
+        }
+    }
 }
 
 /// `KV Cache is allocated. #tokens: N, K size: X GB, V size: Y GB`, or `KV size: X GB` where one tensor holds both.
 fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
-    const MARKER: &str = "KV Cache is allocated.";
-    let mut scan = line.after(MARKER)?;
-    let start = line.text.find(MARKER)?;
+    let mut scan = line.after(POOL)?;
+    let start = line.text.find(POOL)?;
     if let Some(format) = line.value("dtype").and_then(kv_format).filter(|format| *format != "uint8") {
         reading.launch.set("kv_dtype", format, line.number);
     }
@@ -116,14 +129,13 @@ fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
 
 /// `conv_state size: X GB, ssm_state size: Y GB` of the line that names the slots.
 fn states(line: &Line, reading: &mut Reading) -> Option<()> {
-    const MARKER: &str = "conv_state size:";
-    let mut scan = line.after(MARKER)?;
+    let mut scan = line.after(STATES)?;
     let conv = Printed::new(scan.number()?, Unit::GiB);
     scan.expect("GB")?;
     scan.seek("ssm_state size:")?;
     let both = conv.plus(Printed::new(scan.number()?, Unit::GiB))?;
     scan.expect("GB")?;
-    reading.figures.add(Topic::StateBytes, both, line, line.text.find(MARKER)?, scan.at());
+    reading.figures.add(Topic::StateBytes, both, line, line.text.find(STATES)?, scan.at());
     Some(())
 }
 
@@ -212,24 +224,33 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
 /// One sentence: what the capacity is.
 pub(super) fn capacity(reading: &Reading) -> Option<String> {
     let figures = &reading.figures;
+    let engines = figures.engines(&[Topic::FullTokens, Topic::PoolTokens, Topic::PoolBytes]);
+    capacity_of(&engines, |engine| slots(reading, engine))
+}
+
+/// `375,360 token slots …` of one data-parallel engine's pool.
+fn slots(reading: &Reading, engine: Option<&str>) -> Option<String> {
+    let figures = &reading.figures;
+    let pools = figures.of(Topic::PoolBytes).filter(|figure| figure.is_of(engine));
     let tokens = figures
-        .smallest(Topic::FullTokens)
-        .or_else(|| figures.smallest(Topic::PoolTokens))
+        .smallest_of(Topic::FullTokens, engine)
+        .or_else(|| figures.smallest_of(Topic::PoolTokens, engine))
         .and_then(|figure| figure.printed.whole())
         .into_iter()
-        .chain(figures.of(Topic::PoolBytes).filter_map(|figure| figure.of))
+        .chain(pools.filter_map(|figure| figure.of))
         .min()?;
-    let beside = figures.smallest(Topic::WindowTokens).map(|window| {
+    let beside = figures.smallest_of(Topic::WindowTokens, engine).map(|window| {
         format!(" in the layers that keep every token, beside {} in the window layers", window.printed)
     });
     let times = launch_length(&reading.launch).map(|length| {
         let times = tokens as f64 / length as f64;
         format!(": {times:.2} requests of {} tokens", group_digits(length))
     });
-    let most =
-        figures.smallest(Topic::MaxRunning).map(|most| format!(", with at most {} at once", most.printed));
+    let most = figures
+        .smallest_of(Topic::MaxRunning, engine)
+        .map(|most| format!(", with at most {} at once", most.printed));
     let rest: String = [beside, times, most].into_iter().flatten().collect();
-    Some(format!("The capacity is {} token slots{rest}.", group_digits(tokens)))
+    Some(format!("{} token slots{rest}", group_digits(tokens)))
 }
 
 fn launch_length(launch: &Launch) -> Option<u64> {

@@ -3,7 +3,7 @@
 //! Line shapes: vLLM 0.6 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/interface.py`,
 //! `model_executor/models/config.py`) and logs in public reports.
 
-use super::figures::Figures;
+use super::figures::{Figures, capacity_of};
 use super::launch::{Key, Launch, kv_format, plain, reversed, truth, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit, whole};
@@ -50,13 +50,16 @@ const PATTERNS: &[Pattern] = &[
     Pattern::new(Topic::LongestLength, "estimated maximum model length is", Unit::Tokens, ""),
 ];
 
+const BATCHED_TOKENS: Key = ("max_num_batched_tokens", "max_num_batched_tokens", plain);
+
 const KEYS: &[Key] = &[
     ("max_seq_len", "max_model_len", plain),
     ("max_model_len", "max_model_len", plain),
     ("tensor_parallel_size", "tp", plain),
     ("pipeline_parallel_size", "pp", plain),
     ("decode_context_parallel_size", "dcp", plain),
-    ("max_num_batched_tokens", "max_num_batched_tokens", plain),
+    ("data_parallel_size", "dp", plain),
+    BATCHED_TOKENS,
     ("block_size", "block_size", plain),
     ("kv_cache_dtype", "kv_dtype", kv_format),
     ("enable_prefix_caching", "prefix_caching", truth),
@@ -72,6 +75,8 @@ const KEYS: &[Key] = &[
 fn state_format(value: &str) -> Option<&str> {
     kv_format(value).filter(|format| matches!(*format, "f32" | "bf16" | "f16"))
 }
+
+const CONCURRENCY: &str = "Maximum concurrency for";
 
 /// Lines that begin a start of the engine, with what the version follows.
 const STARTS: [&str; 2] = ["LLM engine (v", "LLM engine (version "];
@@ -92,7 +97,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.model(line.value("model"));
         arguments(line, reading);
     } else if line.has("max_num_batched_tokens=") {
-        reading.launch.read(line, &KEYS[5..6]);
+        reading.launch.read(line, &[BATCHED_TOKENS]);
     }
     if let Some(scan) = line.after("vLLM API server version").or_else(|| line.after("█  version")) {
         reading.launch.seen = true;
@@ -119,7 +124,13 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.set("async_scheduling", if on { "true" } else { "false" }, line.number);
     }
     reading.figures.add_matches(PATTERNS, line);
-    concurrency(line, reading);
+    if line.has(CONCURRENCY) && concurrency(line, reading).is_none() {
+        for (marker, unit) in [(CONCURRENCY, "tokens per request:"), ("tokens per request:", "x")] {
+            if let Some(scan) = line.after(marker) {
+                reading.figures.check(Topic::Concurrency, line, scan, unit);
+            }
+        }
+    }
     if let Some((number, start)) = line.number_before("GiB KV cache is needed") {
         let end = line.text.find("is needed").map_or(line.text.len(), |at| at + "is needed".len());
         reading.figures.add(Topic::Needed, Printed::new(number, Unit::GiB), line, start, end);
@@ -139,13 +150,12 @@ fn arguments(line: &Line, reading: &mut Reading) {
 }
 
 fn concurrency(line: &Line, reading: &mut Reading) -> Option<()> {
-    const MARKER: &str = "Maximum concurrency for";
-    let mut scan = line.after(MARKER)?;
+    let mut scan = line.after(CONCURRENCY)?;
     let length = scan.number()?.whole()?;
     scan.expect("tokens per request:")?;
     let times = scan.number()?;
     scan.expect("x")?;
-    let start = line.text.find(MARKER)?;
+    let start = line.text.find(CONCURRENCY)?;
     let printed = Printed::new(times, Unit::Times);
     reading.figures.add(Topic::Concurrency, printed, line, start, scan.at()).of = Some(length);
     reading.launch.set("max_model_len", &length.to_string(), line.number);
@@ -208,6 +218,10 @@ struct Pool {
     from: Topic,
 }
 
+/// Where a data-parallel engine says how large its pool is.
+const POOL_TOPICS: &[Topic] =
+    &[Topic::Available, Topic::Blocks, Topic::Concurrency, Topic::Tokens, Topic::OldTokens];
+
 struct Planner<'a> {
     architecture: &'a Architecture,
     engine: &'a Engine,
@@ -226,11 +240,12 @@ impl Planner<'_> {
         Ok(Range { low, high: self.figure(quantity, Some(pool.high))? })
     }
 
-    fn pool(&self, figures: &Figures) -> Option<Pool> {
-        if let Some(least) = figures.smallest(Topic::Available) {
+    /// The pool of one data-parallel engine.
+    fn pool(&self, figures: &Figures, engine: Option<&str>) -> Option<Pool> {
+        if let Some(least) = figures.smallest_of(Topic::Available, engine) {
             // Ranks of a pipeline have blocks of their own sizes, so any of them may be the one that is short.
-            let most =
-                figures.of(Topic::Available).map(|figure| figure.printed.range().high).fold(0.0, f64::max);
+            let own = figures.of(Topic::Available).filter(|figure| figure.is_of(engine));
+            let most = own.map(|figure| figure.printed.range().high).fold(0.0, f64::max);
             let high = if self.settings.pp() > 1 { most } else { least.printed.range().high };
             return Some(Pool {
                 low: whole(least.printed.range().low)?,
@@ -239,13 +254,15 @@ impl Planner<'_> {
             });
         }
         let inferred = |topic: Topic, quantity: Quantity| {
-            let range = figures.smallest(topic)?.printed.range();
+            let range = figures.smallest_of(topic, engine)?.printed.range();
             let low = self.least(quantity, range.low)?;
             let above = self.least(quantity, range.high.next_up())?;
             Some(Pool { low, high: above - 1, from: topic })
         };
         inferred(Topic::Blocks, Quantity::NumBlocks)
             .or_else(|| inferred(Topic::Concurrency, Quantity::MaxConcurrency))
+            .or_else(|| inferred(Topic::OldTokens, Quantity::LoggedKvTokens))
+            .or_else(|| inferred(Topic::Tokens, Quantity::LoggedKvTokens))
     }
 
     /// The smallest pool that reaches `wanted`, by halving: every figure of a pool grows with it.
@@ -294,27 +311,37 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     for line in super::line::lines(&report.log_lines.join("\n")) {
         own.figures.add_matches(PATTERNS, &line);
     }
-    let pool = planner.pool(&reading.figures);
-    if reading.figures.first(Topic::Concurrency).is_some() && pool.is_none() {
+    let engines: Vec<String> = reading.figures.engines(POOL_TOPICS).into_iter().map(str::to_owned).collect();
+    let pools: Vec<(Option<&str>, Option<Pool>)> = if engines.is_empty() {
+        vec![(None, planner.pool(&reading.figures, None))]
+    } else {
+        engines.iter().map(|name| (Some(name.as_str()), planner.pool(&reading.figures, Some(name)))).collect()
+    };
+    if reading.figures.first(Topic::Concurrency).is_some() && pools.iter().any(|(_, pool)| pool.is_none()) {
         reading.launch.warn(
             "available_kv_bytes",
             "the log does not say how large the pool is, so what depends on it is not recomputed",
         );
     }
-    if let Some(pool) = pool.as_ref().filter(|pool| pool.from != Topic::Available) {
-        let line = reading.figures.first(pool.from).map_or(0, |figure| figure.line);
+    for (engine, pool) in &pools {
+        let Some(pool) = pool.as_ref().filter(|pool| pool.from != Topic::Available) else { continue };
+        let line = reading.figures.smallest_of(pool.from, *engine).map_or(0, |figure| figure.line);
         let size = Range { low: pool.low as f64, high: pool.high as f64 }.in_gib();
         reading
             .launch
             .warn("available_kv_bytes", format!("not in the log; {size} are inferred from line {line}"));
     }
+    if reading.figures.first(Topic::Concurrency).is_none() && reading.launch.version.is_some() {
+        for (_, pool) in &pools {
+            let range = pool.as_ref().and_then(|pool| planner.range(Quantity::MaxConcurrency, pool).ok());
+            reading.concurrencies.extend(range);
+        }
+    }
     let plain = |quantity| planner.figure(quantity, None).map(Range::exactly);
-    let pooled = |quantity| match &pool {
-        Some(pool) => planner.range(quantity, pool).map(Some),
-        None => Ok(None),
-    };
     for figure in &mut reading.figures.all {
-        let inferred = pool.as_ref().is_some_and(|pool| pool.from == figure.topic);
+        let pool = pools.iter().find(|(engine, _)| figure.is_of(*engine)).and_then(|(_, pool)| pool.as_ref());
+        let pooled = |quantity| pool.map(|pool| planner.range(quantity, pool)).transpose();
+        let inferred = pool.is_some_and(|pool| pool.from == figure.topic);
         if inferred && figure.topic != Topic::Available {
             figure.not_computed = Some("the pool is inferred from it".to_owned());
             continue;
@@ -363,13 +390,25 @@ pub(super) fn capacity(reading: &Reading) -> Option<String> {
             tokens.printed
         ));
     }
-    let line = figures.smallest(Topic::Tokens).or_else(|| figures.smallest(Topic::OldTokens));
-    let Some(times) = figures.smallest(Topic::Concurrency) else {
-        let tokens = line?.printed;
-        return Some(format!(
-            "The capacity is {tokens} if every layer keeps every token; the log has no concurrency line."
-        ));
-    };
+    let engines = figures.engines(POOL_TOPICS);
+    if figures.first(Topic::Concurrency).is_none() {
+        return without_concurrency(reading, &engines);
+    }
+    let several = engines.len() < 2 && figures.of(Topic::Concurrency).count() > 1;
+    let parallel = engines.is_empty() && reading.launch.settings.dp > Some(1);
+    let sentence = capacity_of(&engines, |engine| requests_at_once(figures, engine))?;
+    Some(match (several, parallel) {
+        (true, _) => sentence.replacen("The capacity", "The capacity of the engine that has least", 1),
+        (false, true) => sentence.replacen("The capacity", "The capacity of each data-parallel engine", 1),
+        (false, false) => sentence,
+    })
+}
+
+/// `33.04 requests of 32,768 tokens at once, about …` of one engine's pool.
+fn requests_at_once(figures: &Figures, engine: Option<&str>) -> Option<String> {
+    let times = figures.smallest_of(Topic::Concurrency, engine)?;
+    let line =
+        figures.smallest_of(Topic::Tokens, engine).or_else(|| figures.smallest_of(Topic::OldTokens, engine));
     let range = implied(times.printed, times.of);
     let fits = |value: f64| (range.low - 1.0..=range.high + 1.0).contains(&value);
     let tokens = match line {
@@ -380,10 +419,41 @@ pub(super) fn capacity(reading: &Reading) -> Option<String> {
             format!("about {about} tokens at that length{}", not.unwrap_or_default())
         }
     };
-    let each = if figures.of(Topic::Concurrency).count() > 1 { " of the engine that has least" } else { "" };
     Some(format!(
-        "The capacity{each} is {} requests of {} tokens at once, {tokens}.",
+        "{} requests of {} tokens at once, {tokens}",
         times.printed.to_string().trim_end_matches('x'),
         group_digits(times.of.unwrap_or(0)),
+    ))
+}
+
+/// The capacity of a log whose concurrency line is missing or cannot be read: recomputed where the model is known, else
+/// the token line's where its version computes it from the concurrency.
+fn without_concurrency(reading: &Reading, engines: &[&str]) -> Option<String> {
+    let figures = &reading.figures;
+    let why = match figures.unreadable(Topic::Concurrency) {
+        Some(line) => format!("the concurrency in line {line} cannot be read"),
+        None => "the log has no concurrency line".to_owned(),
+    };
+    let length = reading.launch.settings.max_model_len;
+    if let (Some(first), Some(length)) = (reading.concurrencies.first(), length) {
+        let least = reading.concurrencies.iter().fold(*first, |a, b| if b.low < a.low { *b } else { a });
+        let each = if reading.concurrencies.len() > 1 { " of the engine that has least" } else { "" };
+        return Some(format!(
+            "The capacity{each} is {} requests of {} tokens at once, recomputed; {why}.",
+            least.in_times().trim_end_matches('x'),
+            group_digits(length),
+        ));
+    }
+    let line = figures.smallest(Topic::Tokens).or_else(|| figures.smallest(Topic::OldTokens))?;
+    if line.topic == Topic::Tokens && reading.launch.version.is_some() {
+        let one = capacity_of(engines, |engine| {
+            let tokens = figures.smallest_of(Topic::Tokens, engine)?.printed;
+            Some(format!("{tokens} in requests of the longest length"))
+        })?;
+        return Some(format!("{}; {why}.", one.trim_end_matches('.')));
+    }
+    Some(format!(
+        "The capacity is unknown: the {} of line {} are it only where every layer keeps every token, and {why}.",
+        line.printed, line.line
     ))
 }

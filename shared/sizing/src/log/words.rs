@@ -1,6 +1,7 @@
 //! What a decoded log says, in the words of the command line and of the page alike.
 
 use super::{DecodedLog, LogFigure};
+use crate::state::counted;
 
 /// Ranks that are named one by one.
 const NAMED_RANKS: usize = 4;
@@ -35,12 +36,23 @@ impl DecodedLog {
         if !self.has_differences() {
             return None;
         }
-        let differing = self.figures.iter().filter(|figure| figure.difference.is_some()).count();
-        let contradictions = self.contradictions.iter().filter(|found| !found.explained).count();
-        Some(format!(
-            "{differing} of {} figures differ from what is recomputed, and {contradictions} contradictions have no known reason",
-            self.figures.len()
-        ))
+        let count =
+            |of: fn(&LogFigure) -> bool| self.figures.iter().filter(|figure| of(figure)).count() as u64;
+        let differing = count(|figure| figure.difference.is_some());
+        let recomputed = count(|figure| figure.recomputed.is_some());
+        let open = self.contradictions.iter().filter(|found| !found.explained).count() as u64;
+        let figures = (differing > 0).then(|| {
+            let verb = if differing == 1 { "differs" } else { "differ" };
+            format!(
+                "{differing} of {} {verb}",
+                counted(recomputed, "recomputed figure", "recomputed figures")
+            )
+        });
+        let contradictions = (open > 0).then(|| {
+            let verb = if open == 1 { "has" } else { "have" };
+            format!("{} {verb} no known reason", counted(open, "contradiction", "contradictions"))
+        });
+        Some(figures.into_iter().chain(contradictions).collect::<Vec<_>>().join(", and "))
     }
 }
 

@@ -1,0 +1,69 @@
+//! Start-up logs whose figures are several pools', cannot be read, or are not all there. Expected figures are derived here
+//! by hand from the logs that `log.rs` reads whole.
+
+use kvscope_sizing::log::{DecodedLog, decode_log};
+
+fn hybrid() -> String {
+    let path = format!("{}/tests/data/logs/vllm-0.19-hybrid.log", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).expect("a log of the tests")
+}
+
+fn decoded(text: &str) -> DecodedLog {
+    decode_log(text, None).expect("a log with known lines")
+}
+
+/// Every data-parallel rank is an engine core with a pool of its own (vLLM 0.33, `v1/engine/utils.py`).
+#[test]
+fn equal_pools_of_data_parallel_ranks_are_counted() {
+    let text = "INFO non-default args: {'max_model_len': 10000, 'data_parallel_size': 2}\n\
+                (EngineCore_DP0 pid=1) INFO GPU KV cache size: 37,500 tokens\n\
+                (EngineCore_DP0 pid=1) INFO Maximum concurrency for 10,000 tokens per request: 3.75x\n\
+                (EngineCore_DP1 pid=2) INFO GPU KV cache size: 37,500 tokens\n\
+                (EngineCore_DP1 pid=2) INFO Maximum concurrency for 10,000 tokens per request: 3.75x\n";
+    let both = decoded(text);
+    assert_eq!(both.settings.dp, Some(2));
+    assert_eq!(
+        both.capacity.unwrap(),
+        "The capacity is 3.75 requests of 10,000 tokens at once, which is 37,500 tokens, in each of 2 pools (DP0, DP1)."
+    );
+    let slots = "[2026-01-31 13:50:58 DP0 TP0] max_total_num_tokens=520608, context_len=131072\n\
+                 [2026-01-31 13:50:58 DP1 TP1] max_total_num_tokens=420608, context_len=131072\n";
+    let capacity = decoded(slots).capacity.unwrap();
+    // 520,608 / 131,072 and 420,608 / 131,072.
+    assert_eq!(
+        capacity,
+        "The capacity is that of 2 pools: DP0 520,608 token slots: 3.97 requests of 131,072 tokens; \
+         DP1 420,608 token slots: 3.21 requests of 131,072 tokens."
+    );
+}
+
+#[test]
+fn a_figure_of_a_known_line_that_cannot_be_read_is_named_and_concludes_nothing() {
+    let whole = hybrid();
+    for wrong in ["-3x".to_owned(), format!("{}x", "9".repeat(400))] {
+        let found = decoded(&whole.replace("33.04x", &wrong));
+        let told = |warning: &kvscope_sizing::Warning| {
+            warning.field == "max_concurrency" && warning.message.starts_with("line 11:")
+        };
+        assert!(found.warnings.iter().any(told), "{:?}", found.warnings);
+        let capacity = found.capacity.unwrap();
+        assert!(capacity.contains("recomputed; the concurrency in line 11 cannot be read"), "{capacity}");
+    }
+    let tokens = decoded(&whole.replace("290,864", "290864290864290864290864"));
+    assert!(tokens.warnings.iter().any(|warning| warning.message.starts_with("line 10:")));
+    let alone = decode_log("INFO GPU KV cache size: -5 tokens\n", None).unwrap_err().to_string();
+    assert!(alone.contains("line 1: \"-5\" is no figure"), "{alone}");
+}
+
+/// 290,864 tokens are 4 × 371 blocks of 784 tokens and up to three more, 1484 to 1487 of them; 45 a request of 32,768.
+#[test]
+fn without_a_concurrency_line_the_capacity_of_a_hybrid_is_recomputed_or_unknown() {
+    let whole = hybrid();
+    let cut: String = whole.split_inclusive('\n').take(10).collect();
+    assert_eq!(
+        decoded(&cut).capacity.unwrap(),
+        "The capacity is 32.98 to 33.04 requests of 32,768 tokens at once, recomputed; the log has no concurrency line."
+    );
+    let other = decoded(&cut.replace("Qwen3.5-27B", "Somebody-9B")).capacity.unwrap();
+    assert!(other.starts_with("The capacity is unknown: the 290,864 tokens of line 10"), "{other}");
+}
