@@ -98,6 +98,33 @@ fn a_recipe_that_cannot_be_computed_is_told() {
     let claim: &'static Claim = Box::leak(Box::new(Claim::read(&data, "test").unwrap()));
     let row = claim.check();
     assert!(!row.holds && row.computed.is_none() && row.verdict.contains("no-such-model"), "{}", row.verdict);
+    assert_eq!(row.kind(), VerdictKind::NotComputed);
+}
+
+#[test]
+fn a_key_of_a_wrong_kind_is_named() {
+    let state = |extra: Value| {
+        let mut state = json!({"model": "qwen3-8b", "figure": "slope_bytes_per_token"});
+        for (key, value) in extra.as_object().unwrap() {
+            state[key] = value.clone();
+        }
+        json!({"state": state})
+    };
+    let reproduced = json!({"verdict": "reproduced"});
+    for (place, recipe, expected) in [
+        ("needs", json!({"needs": 3}), &reproduced),
+        ("settings", state(json!({"settings": ["kv_dtype"]})), &reproduced),
+        ("settings.tp", state(json!({"settings": {"tp": 2}})), &reproduced),
+        ("with", state(json!({"with": "x"})), &reproduced),
+        ("expected", json!({"needs": "x"}), &json!({"verdict": "reproduced", "computed": "1"})),
+        ("expected", json!({"needs": "x"}), &json!({"verdict": "not_computed", "why": "x"})),
+    ] {
+        let data = json!({
+            "id": "x", "statement": "", "published": "1", "unit": "layers", "recipe": recipe, "expected": expected,
+        });
+        let error = Claim::read(&data, "test").unwrap_err();
+        assert_eq!(error.place(), Some(place), "{error}");
+    }
 }
 
 fn all_of(steps: &[Working]) -> Vec<&Working> {

@@ -11,6 +11,7 @@ mod subject;
 mod words;
 mod working;
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use serde::Serialize;
@@ -94,8 +95,11 @@ pub struct CheckedClaim {
     pub computed: Option<Ratio>,
     /// Computed less published.
     pub difference: Option<Ratio>,
-    /// `reproduced`, `reproduced under <assumption>`, `differs: <why>` or `not computed: <what it needs>`.
+    /// `reproduced`, `reproduced under <assumption>`, `differs: <why>` or `not computed: <what it needs, or
+    /// the error of its recipe>`.
     pub verdict: String,
+    /// The same in a word.
+    kind: VerdictKind,
     /// Whether that is what the claim's file expects.
     pub holds: bool,
 }
@@ -125,11 +129,18 @@ impl Claim {
     /// Computes the figure and compares.
     pub fn check(&'static self) -> CheckedClaim {
         let outcome = self.recipe.evaluate().and_then(|exact| self.compare(exact));
-        let (computed, difference, (verdict, holds)) = match outcome {
-            Ok((computed, difference)) => (computed, difference, self.verdict(computed)),
-            Err(error) => (None, None, (format!("differs: it cannot be computed: {error}"), false)),
+        let (computed, difference, (finding, holds)) = match outcome {
+            Ok((computed, difference)) => (computed, difference, self.finding(computed)),
+            Err(error) => (None, None, (Finding::NotComputed(error.to_string()), false)),
         };
-        CheckedClaim { claim: self, computed, difference, verdict, holds }
+        CheckedClaim {
+            claim: self,
+            computed,
+            difference,
+            verdict: finding.to_string(),
+            kind: finding.kind(),
+            holds,
+        }
     }
 
     fn compare(&self, exact: Option<Ratio>) -> Result<(Option<Ratio>, Option<Ratio>)> {
@@ -138,35 +149,59 @@ impl Claim {
         Ok((Some(computed), Some(computed.minus(self.published.value())?)))
     }
 
-    fn verdict(&self, computed: Option<Ratio>) -> (String, bool) {
+    /// What the computed figure comes to, and whether that is expected.
+    fn finding(&self, computed: Option<Ratio>) -> (Finding<'_>, bool) {
         let Some(computed) = computed else {
-            let verdict = format!("not computed: needs {}", self.recipe.missing().unwrap_or("more"));
-            return (verdict, matches!(self.expected, Expected::NotComputed));
+            let needs = format!("needs {}", self.recipe.missing().unwrap_or("more"));
+            return (Finding::NotComputed(needs), matches!(self.expected, Expected::NotComputed));
         };
         let same = self.published.has_digits_of(computed, self.rounding);
+        let reproduced = Finding::Reproduced { under: self.assumption.as_deref() };
+        let differs = |why: &str| Finding::Differs(why.to_owned());
         match (&self.expected, same) {
-            (Expected::Reproduced, true) => (self.reproduced(), true),
+            (Expected::Reproduced, true) => (reproduced, true),
             (Expected::Differs { computed: explained, why }, false) => {
                 if explained.has_digits_of(computed, Rounding::Nearest) {
-                    return (format!("differs: {why}"), true);
+                    return (differs(why), true);
                 }
-                let verdict = format!("differs: the computed figure is no longer the {explained} explained");
-                (verdict, false)
+                (differs(&format!("the computed figure is no longer the {explained} explained")), false)
             }
             (Expected::Reproduced, false) => {
-                ("differs: the computed figure no longer has the published digits".to_owned(), false)
+                (differs("the computed figure no longer has the published digits"), false)
             }
-            (Expected::Differs { .. } | Expected::NotComputed, true) => (self.reproduced(), false),
+            (Expected::Differs { .. } | Expected::NotComputed, true) => (reproduced, false),
             (Expected::NotComputed, false) => {
-                ("differs: it is computed now, and nothing says why it differs".to_owned(), false)
+                (differs("it is computed now, and nothing says why it differs"), false)
             }
         }
     }
+}
 
-    fn reproduced(&self) -> String {
-        match &self.assumption {
-            Some(assumption) => format!("reproduced under {assumption}"),
-            None => "reproduced".to_owned(),
+/// What a check found, before it is put into words.
+enum Finding<'c> {
+    Reproduced { under: Option<&'c str> },
+    Differs(String),
+    NotComputed(String),
+}
+
+impl Finding<'_> {
+    fn kind(&self) -> VerdictKind {
+        match self {
+            Self::Reproduced { under: Some(_) } => VerdictKind::Assumed,
+            Self::Reproduced { under: None } => VerdictKind::Reproduced,
+            Self::Differs(_) => VerdictKind::Differs,
+            Self::NotComputed(_) => VerdictKind::NotComputed,
+        }
+    }
+}
+
+impl fmt::Display for Finding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reproduced { under: Some(assumption) } => write!(f, "reproduced under {assumption}"),
+            Self::Reproduced { under: None } => f.write_str("reproduced"),
+            Self::Differs(why) => write!(f, "differs: {why}"),
+            Self::NotComputed(why) => write!(f, "not computed: {why}"),
         }
     }
 }

@@ -91,9 +91,11 @@ impl Claim {
 
 fn expected(value: &Value) -> Result<Expected> {
     let expected = fields(value, "expected", &["verdict", "computed", "why"])?;
+    // Only a difference has a figure of its own and a reason.
+    let alone = || fields(value, "expected", &["verdict"]);
     match text_of(expected, "verdict")?.as_str() {
-        "reproduced" => Ok(Expected::Reproduced),
-        "not_computed" => Ok(Expected::NotComputed),
+        "reproduced" => alone().map(|_| Expected::Reproduced),
+        "not_computed" => alone().map(|_| Expected::NotComputed),
         "differs" => Ok(Expected::Differs {
             computed: published(expected, "computed")?,
             why: text_of(expected, "why")?,
@@ -145,7 +147,7 @@ fn recipe(value: &Value) -> Result<Recipe> {
             let parts = content.as_array().ok_or_else(|| Error::field("spread", "expected a list"))?;
             Recipe::Spread(parts.iter().map(recipe).collect::<Result<_>>()?)
         }
-        "needs" => Recipe::Needs(content.as_str().unwrap_or_default().to_owned()),
+        "needs" => Recipe::Needs(text(content, "needs")?.to_owned()),
         other => return Err(unknown("recipe", other)),
     })
 }
@@ -154,16 +156,19 @@ fn state(value: &Value) -> Result<StateOf> {
     let known = ["model", "config", "with", "settings", "figure", "context", "kinds"];
     let state = fields(value, "state", &known)?;
     let mut settings = Settings::default();
-    if let Some(given) = state.get("settings").and_then(Value::as_object) {
-        for (name, value) in given {
-            settings.set(name, value.as_str().unwrap_or_default())?;
+    if let Some(given) = state.get("settings") {
+        for (name, value) in object(given, "settings")? {
+            settings.set(name, text(value, &format!("settings.{name}"))?)?;
         }
     }
     let kind = |name: &String| named(name, &ComponentKind::ALL, ComponentKind::name, "kinds");
     Ok(StateOf {
         model: optional_text(state, "model")?,
         config: state.get("config").cloned(),
-        with: state.get("with").and_then(Value::as_object).cloned().unwrap_or_default(),
+        with: match state.get("with") {
+            None => Map::new(),
+            Some(with) => object(with, "with")?.clone(),
+        },
         settings,
         figure: named(&text_of(state, "figure")?, &StateFigure::ALL, StateFigure::name, "figure")?,
         context: match state.get("context") {
@@ -181,11 +186,19 @@ fn state(value: &Value) -> Result<StateOf> {
 
 /// An object that holds no other keys.
 fn fields<'v>(value: &'v Value, place: &str, known: &[&str]) -> Result<&'v Map<String, Value>> {
-    let object = value.as_object().ok_or_else(|| Error::field(place, "expected an object"))?;
+    let object = object(value, place)?;
     match object.keys().find(|key| !known.contains(&key.as_str())) {
         Some(key) => Err(unknown(place, key)),
         None => Ok(object),
     }
+}
+
+fn object<'v>(value: &'v Value, place: &str) -> Result<&'v Map<String, Value>> {
+    value.as_object().ok_or_else(|| Error::field(place, "expected an object"))
+}
+
+fn text<'v>(value: &'v Value, place: &str) -> Result<&'v str> {
+    value.as_str().ok_or_else(|| Error::field(place, "expected a text"))
 }
 
 fn get<'v>(object: &'v Map<String, Value>, key: &str) -> Result<&'v Value> {

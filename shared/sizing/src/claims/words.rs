@@ -1,6 +1,6 @@
 //! Figures and verdicts of claims as they are shown, on the command line and on the page alike.
 
-use super::{CheckedClaim, Claim, Expected};
+use super::{CheckedClaim, Claim};
 use crate::{Ratio, group_digits};
 
 /// Stands where there is no figure.
@@ -15,7 +15,7 @@ pub enum VerdictKind {
     Assumed,
     /// It has the published digits.
     Reproduced,
-    /// Nothing can compute it yet.
+    /// Nothing computes it: what it needs is not there, or its recipe fails.
     NotComputed,
 }
 
@@ -37,14 +37,7 @@ impl VerdictKind {
 impl CheckedClaim {
     /// What the check found.
     pub fn kind(&self) -> VerdictKind {
-        if self.computed.is_none() && matches!(self.claim.expected, Expected::NotComputed) {
-            return VerdictKind::NotComputed;
-        }
-        match (self.verdict.starts_with("reproduced"), &self.claim.assumption) {
-            (true, Some(_)) => VerdictKind::Assumed,
-            (true, None) => VerdictKind::Reproduced,
-            (false, _) => VerdictKind::Differs,
-        }
+        self.kind
     }
 
     /// The computed figure with at most three decimals.
