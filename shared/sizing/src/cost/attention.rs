@@ -31,45 +31,56 @@ impl StateComponent {
 }
 
 impl Heads {
-    /// 2 × query heads × (K width + V width) for each of `entries`.
-    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Operations> {
-        self.operations_in(formats.k().format, entries)
+    /// 2 × query heads × K width for the score and × V width for the sum, for each of `entries`.
+    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
+        self.operations_in([formats.k().format, formats.v().format], entries)
     }
 
-    pub(super) fn cross_operations(&self, formats: &Formats, limit: Option<&Fact>) -> Result<Operations> {
+    pub(super) fn cross_operations(
+        &self,
+        formats: &Formats,
+        limit: Option<&Fact>,
+    ) -> Result<Vec<Operations>> {
         let set = formats.settings().encoder_tokens;
         let entries = set.or(limit.map(Fact::get)).ok_or_else(|| {
             Error::setting("encoder_tokens", "not given, and the config has no max_source_positions")
         })?;
-        let format = formats.cross().map_or_else(|| formats.k().format, |chosen| chosen.format);
-        self.operations_in(format, entries)
+        let sides = formats
+            .cross()
+            .map_or_else(|| [formats.k().format, formats.v().format], |chosen| [chosen.format; 2]);
+        self.operations_in(sides, entries)
     }
 
-    fn operations_in(&self, format: KvFormat, entries: u64) -> Result<Operations> {
+    fn operations_in(&self, [k, v]: [KvFormat; 2], entries: u64) -> Result<Vec<Operations>> {
         let heads = query_heads(self.query_heads.as_ref())?;
-        let width = self.k_width.get().saturating_add(self.v_width.get());
-        Ok(Operations {
-            operand: kv_operand(format),
-            rows: (heads / self.kv_heads.get().max(1)).max(1),
-            flops: product(&[2, heads, width, entries])?,
-        })
+        let rows = (heads / self.kv_heads.get().max(1)).max(1);
+        let side = |format, width: &Fact| side(format, rows, &[heads, width.get(), entries]);
+        Ok(vec![side(k, &self.k_width)?, side(v, &self.v_width)?])
     }
 }
 
 impl Latent {
     /// Absorbed: 2 × heads × (rank + rope for the score, rank for the sum) for each entry. Expanded: as heads of their own.
-    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Operations> {
+    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
         let heads = query_heads(self.query_heads.as_ref())?;
-        let operand = kv_operand(formats.latent().format);
         let (rank, rope) = (self.rank.get(), self.rope.get());
         if formats.mla_storage() != MlaStorage::Expanded {
             let width = rank.saturating_mul(2).saturating_add(rope);
-            return Ok(Operations { operand, rows: heads, flops: product(&[2, heads, width, entries])? });
+            return Ok(vec![side(formats.latent().format, heads, &[heads, width, entries])?]);
         }
         let part = |fact: &Option<Fact>| fact.as_ref().map_or(0, Fact::get);
-        let width = part(&self.nope).saturating_add(rope).saturating_add(part(&self.v_width));
-        Ok(Operations { operand, rows: 1, flops: product(&[2, heads, width, entries])? })
+        let (k_width, v_width) = (part(&self.nope).saturating_add(rope), part(&self.v_width));
+        Ok(vec![
+            side(formats.k().format, 1, &[heads, k_width, entries])?,
+            side(formats.v().format, 1, &[heads, v_width, entries])?,
+        ])
     }
+}
+
+/// Two operations for each of the product of `factors`, on values that are stored in `format`.
+fn side(format: KvFormat, rows: u64, factors: &[u64]) -> Result<Operations> {
+    let flops = product(&[2, product(factors)?])?;
+    Ok(Operations { operand: kv_operand(format), rows, flops })
 }
 
 impl IndexKeys {
@@ -85,7 +96,8 @@ impl IndexKeys {
         let operand = match component.format {
             name if name == IndexFormat::Bf16.name() => Operand::Bf16,
             name if name == IndexFormat::Fp8.name() => Operand::Fp8,
-            _ => Operand::Fp4,
+            name if name == IndexFormat::Fp4.name() => Operand::Fp4,
+            other => return Err(no_operand("index_dtype", other)),
         };
         let flops = product(&[2, heads.get(), self.width.get(), component.growth.entries(n)])?;
         Ok(Operations { operand, rows: heads.get(), flops })
@@ -99,7 +111,7 @@ impl CompressedAttention {
         let heads = query_heads(self.query_heads.as_ref())?;
         let core = |format: &str, entries: u64| {
             Ok(Operations {
-                operand: format.parse().map_or(Operand::Fp8, kv_operand),
+                operand: format.parse().map(kv_operand).map_err(|_| no_operand("kv_dtype", format))?,
                 rows: heads,
                 flops: product(&[4, heads, self.width.get(), entries])?,
             })
@@ -143,6 +155,10 @@ impl CompressorRows {
             flops: product(&[self.rows.get(), self.values.get()])?,
         })
     }
+}
+
+fn no_operand(setting: &str, format: &str) -> Error {
+    Error::setting(setting, format!("what is computed with values in {format} is not known"))
 }
 
 fn query_heads(heads: Option<&Fact>) -> Result<u64> {

@@ -23,7 +23,8 @@ pub struct StepCost {
     pub borrowed_bytes: Bytes,
     /// How many of [`StepCost::read_bytes`] are written back changed: recurrent and convolution state.
     pub rewritten_bytes: Bytes,
-    /// Bytes of new entries: the token that was just computed.
+    /// Bytes of new entries: the token that was just computed. The row of partial sums that a compressor overwrites in each
+    /// step is in neither of the two written figures.
     pub appended_bytes: Bytes,
     /// Operations, by the type of the operand that comes from the state and by how often each of its values is used.
     pub operations: Vec<Operations>,
@@ -72,9 +73,14 @@ impl Operand {
 }
 
 impl StepCost {
-    /// All operations, of whatever type.
+    /// All operations, of whatever type. Every sum of costs checks that they fit.
     pub fn flops(&self) -> u64 {
-        self.operations.iter().map(|operations| operations.flops).fold(0, u64::saturating_add)
+        self.checked_flops().unwrap_or(u64::MAX)
+    }
+
+    fn checked_flops(&self) -> Result<u64> {
+        let mut flops = self.operations.iter().map(|operations| operations.flops);
+        flops.try_fold(0, u64::checked_add).ok_or_else(|| Error::overflow("operations of a step"))
     }
 
     /// Operations for every byte of state that is read or written; `None` where no byte is.
@@ -94,14 +100,15 @@ impl StepCost {
             .iter()
             .map(|one| Ok(Operations { flops: product(&[one.flops, count])?, ..*one }))
             .collect::<Result<_>>()?;
-        Ok(Self {
+        let cost = Self {
             read_bytes: self.read_bytes.times(count)?,
             borrowed_bytes: self.borrowed_bytes.times(count)?,
             rewritten_bytes: self.rewritten_bytes.times(count)?,
             appended_bytes: self.appended_bytes.times(count)?,
             operations,
             exponentials: product(&[self.exponentials, count])?,
-        })
+        };
+        cost.checked_flops().map(|_| cost)
     }
 
     /// The sum; operations of equal operand and rows become one.
@@ -129,13 +136,16 @@ impl StepCost {
             return Ok(());
         }
         let same = |one: &&mut Operations| (one.operand, one.rows) == (more.operand, more.rows);
-        let Some(known) = self.operations.iter_mut().find(same) else {
-            self.operations.push(more);
-            return Ok(());
-        };
-        known.flops =
-            known.flops.checked_add(more.flops).ok_or_else(|| Error::overflow("operations of a step"))?;
-        Ok(())
+        match self.operations.iter_mut().find(same) {
+            Some(known) => {
+                known.flops = known
+                    .flops
+                    .checked_add(more.flops)
+                    .ok_or_else(|| Error::overflow("operations of a step"))?;
+            }
+            None => self.operations.push(more),
+        }
+        self.checked_flops().map(|_| ())
     }
 }
 
@@ -168,21 +178,21 @@ impl Mixer {
 
     fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
         match self {
-            Self::Full(heads) => heads.operations(formats, n.get()).map(|one| vec![one]),
+            Self::Full(heads) => heads.operations(formats, n.get()),
             Self::IndexedFull(heads, index) => {
                 let read = index.budget().map_or(n.get(), |budget| budget.min(n.get()));
-                Ok(vec![heads.operations(formats, read)?, index.operations(formats, n)?])
+                let mut all = heads.operations(formats, read)?;
+                all.push(index.operations(formats, n)?);
+                Ok(all)
             }
             Self::Sliding { heads, window: limit } | Self::Chunked { heads, chunk: limit } => {
-                heads.operations(formats, n.get().min(limit.get())).map(|one| vec![one])
+                heads.operations(formats, n.get().min(limit.get()))
             }
-            Self::Cross { heads, encoder_tokens } => {
-                heads.cross_operations(formats, encoder_tokens.as_ref()).map(|one| vec![one])
-            }
-            Self::Mla(latent) => latent.operations(formats, n.get()).map(|one| vec![one]),
+            Self::Cross { heads, encoder_tokens } => heads.cross_operations(formats, encoder_tokens.as_ref()),
+            Self::Mla(latent) => latent.operations(formats, n.get()),
             Self::Dsa { latent, index, top_k } => {
                 let read = top_k.as_ref().map_or(n.get(), |limit| limit.get().min(n.get()));
-                let mut all = vec![latent.operations(formats, read)?];
+                let mut all = latent.operations(formats, read)?;
                 if let Some(index) = index {
                     all.push(index.operations(formats, n)?);
                 }
@@ -294,8 +304,12 @@ mod tests {
         assert_eq!(cost("nemotron-3-nano-30b-a3b", "Mamba-2", 5).exponentials, 0);
     }
 
+    /// Its published config says how many heads keys have, not how many queries.
+    const WITHOUT_HEADS: [&str; 1] = ["gemma-4-12b"];
+
     #[test]
     fn every_layer_of_the_catalogue_has_a_cost_or_says_what_is_missing() {
+        let mut without_heads = Vec::new();
         for entry in crate::catalogue() {
             let architecture = entry.architecture().unwrap();
             let settings = Settings { encoder_tokens: Some(1500), ..Settings::default() };
@@ -305,9 +319,45 @@ mod tests {
                     Ok(cost) => assert!(cost.flops() > 0 || *mixer == Mixer::None, "{}: {mixer:?}", entry.id),
                     Err(error) => {
                         assert!(error.place().is_some_and(|place| place.contains("heads")), "{error}");
+                        without_heads.push(entry.id.as_str());
                     }
                 }
             }
         }
+        without_heads.dedup();
+        assert_eq!(without_heads, WITHOUT_HEADS);
+    }
+
+    #[test]
+    fn each_side_computes_in_its_own_format() {
+        let operations = |id: &str, settings: &Settings| {
+            let architecture = find_entry(id).unwrap().architecture().unwrap();
+            let formats = architecture.formats(settings);
+            let mixer = architecture.classes()[0].mixers[0].clone();
+            mixer.step_cost(&formats, Tokens::new(1000)).unwrap().operations
+        };
+        let mut settings = Settings::default();
+        settings.set("k_dtype", "q8_0").unwrap();
+        settings.set("v_dtype", "q4_0").unwrap();
+        // Qwen3-8B: 32 query heads on 8 of 128: 2 × 32 × 128 × 1000 for the score, as many for the sum.
+        let half = 2 * 32 * 128 * 1000;
+        assert_eq!(
+            operations("qwen3-8b", &settings),
+            [one(Operand::Fp8, 4, half), one(Operand::Fp4, 4, half)]
+        );
+        // DeepSeek-V3 expanded: 128 heads, K of 128 + 64 values, V of 128.
+        settings.set("mla_storage", "expanded").unwrap();
+        let side = |width: u64| 2 * 128 * width * 1000;
+        assert_eq!(
+            operations("deepseek-v3", &settings),
+            [one(Operand::Fp8, 1, side(192)), one(Operand::Fp4, 1, side(128))]
+        );
+    }
+
+    #[test]
+    fn operations_beyond_64_bits_are_an_error() {
+        let half = |operand| StepCost { operations: vec![one(operand, 1, 1 << 63)], ..StepCost::default() };
+        assert!(half(Operand::F32).plus(half(Operand::Bf16)).is_err());
+        assert!(half(Operand::F32).times(2).is_err());
     }
 }
