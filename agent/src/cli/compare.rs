@@ -1,12 +1,16 @@
 use clap::Args;
-use kvscope_sizing::{Comparison, FactChange, Ratio, Stated, UnitSystem, Version, compare};
+use kvscope_sizing::{
+    Comparison, FactChange, Ratio, StateModel, Stated, UnitSystem, Version, Warning, compare,
+};
+use serde::Serialize;
 
-use super::request::{Accounting, Contexts, warn};
+use super::request::{Accounting, Contexts, hide_engines, warn};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
+#[command(mut_args(hide_engines))]
 pub(super) struct Arguments {
     /// The first version
     #[arg(value_name = "MODEL")]
@@ -23,6 +27,22 @@ pub(super) struct Arguments {
     json: bool,
 }
 
+/// The comparison with what was assumed of either version.
+#[derive(Serialize)]
+struct Report<'c> {
+    #[serde(flatten)]
+    comparison: &'c Comparison,
+    warnings: Vec<Told>,
+}
+
+/// A warning and the version that it is about.
+#[derive(Serialize)]
+struct Told {
+    model: String,
+    #[serde(flatten)]
+    warning: Warning,
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.logical_settings()?;
     let n = arguments.contexts.one()?;
@@ -35,8 +55,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Sized alone first, so that what fails is named.
     let states = [models[0].state(&settings)?, models[1].state(&settings)?];
     let comparison = compare(version(&models[0]), version(&models[1]), &settings, n)?;
+    let warnings = || {
+        let of = |(model, state): (&'_ Model, &'_ StateModel)| -> Vec<Told> {
+            let told = |warning: &Warning| Told { model: model.label.clone(), warning: warning.clone() };
+            state.warnings().iter().map(told).collect()
+        };
+        models.iter().zip(&states).flat_map(of).collect::<Vec<_>>()
+    };
     if arguments.json {
-        return output::json(&comparison);
+        return output::json(&Report { comparison: &comparison, warnings: warnings() });
     }
     let mut text = format!("{}\n\n{}", comparison.sentence, components(&comparison).render());
     if !comparison.steps.is_empty() {
@@ -48,11 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         text.push_str(&facts(&comparison).render());
     }
     output::figures(&text)?;
-    let warnings = models
-        .iter()
-        .zip(&states)
-        .flat_map(|(model, state)| state.warnings().iter().map(|warning| (model.label.as_str(), warning)));
-    warn(warnings);
+    warn(warnings().iter().map(|told| (told.model.as_str(), &told.warning)));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 use clap::Args;
 use kvscope_sizing::describe::{SCHEMA, describe};
 
-use super::request::Accounting;
+use super::request::{Accounting, hide_engines};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output;
@@ -10,6 +10,7 @@ use crate::output;
 const ANSWERED: [&str; 2] = ["block_size", "checkpoint_interval"];
 
 #[derive(Args, Debug)]
+#[command(mut_args(hide_engines))]
 pub(super) struct Arguments {
     /// Catalogue id, config.json or GGUF file, folder, or - for standard input
     #[arg(value_name = "MODEL", required_unless_present = "schema")]

@@ -2,12 +2,13 @@ use clap::Args;
 use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem, layer_ranges};
 use serde::Serialize;
 
-use super::request::{Accounting, Contexts, warn};
+use super::request::{Accounting, Contexts, hide_engines, warn};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
+#[command(mut_args(hide_engines))]
 pub(super) struct Arguments {
     /// Catalogue id, config.json or GGUF file, folder, or - for standard input
     #[arg(value_name = "MODEL")]

@@ -143,6 +143,15 @@ impl Accounting {
     }
 }
 
+/// Options that only an engine accounts for.
+const OF_ENGINES: [&str; 4] = ["engine", "tp", "pp", "dcp"];
+
+/// Leaves them out of the help of commands that show logical bytes alone and refuse them.
+pub(super) fn hide_engines(option: clap::Arg) -> clap::Arg {
+    let is_of_engines = OF_ENGINES.contains(&option.get_id().as_str());
+    option.hide(is_of_engines)
+}
+
 /// The first setting outside `answered` that only an engine accounts for.
 fn engine_setting(settings: &Settings, answered: &[&str]) -> Option<String> {
     let given = serde_json::to_value(settings).expect("settings are numbers and words");
