@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
+use super::fields::{CACHE_FORMATS, Fields};
 use crate::architecture::CheckpointKv;
 use crate::fact::Source;
 use crate::format::KvFormat;
@@ -20,7 +20,6 @@ enum Exporter {
 const QUANTIZATION: &str = "quantization_config";
 /// One level deeper in checkpoints of older exporters.
 const NESTED: &str = "quantization";
-const FIELDS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_algo"];
 
 /// What the quantisation config says of K/V. What it says in words that no rule knows stays unread, so that it is
 /// reported.
@@ -59,7 +58,7 @@ pub(super) fn checkpoint_kv(
 }
 
 fn stated(map: &Map<String, Value>, exporter: Exporter) -> Option<(&'static str, KvFormat)> {
-    FIELDS.into_iter().find_map(|key| {
+    CACHE_FORMATS.into_iter().find_map(|key| {
         let format = match map.get(key)? {
             Value::String(name) if exporter == Exporter::Modelopt => named(name),
             Value::Object(scheme) => scheme_format(scheme, exporter),

@@ -15,7 +15,7 @@ const NESTED: [&str; 4] = ["text_config", "language_config", "llm_config", "thin
 
 /// Objects about weights, and the fields in them by which a checkpoint asks for a K/V format after all.
 const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
-const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_algo"];
+pub(super) const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_algo"];
 
 /// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means
 /// missing, as engines read it.

@@ -118,8 +118,12 @@ fn bounded_gate(fields: &Fields<'_>) -> Result<bool> {
             return Ok(true);
         }
     }
-    let by_default = fields.model_type().is_some_and(|class| class.starts_with("glm5_next"));
-    Ok(by_default && (fields.has("linear_lower_bound") || !fields.is_null("linear_lower_bound")))
+    if !fields.model_type().is_some_and(|class| class.starts_with("glm5_next")) {
+        return Ok(false);
+    }
+    let is_stated = fields.has("linear_lower_bound");
+    let is_switched_off = !is_stated && fields.is_null("linear_lower_bound");
+    Ok(!is_switched_off)
 }
 
 /// The outermost list, which is the one that engines read.
