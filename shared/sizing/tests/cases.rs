@@ -48,3 +48,36 @@ fn answers_of_sglangs_own_configurators() {
 fn answers_of_vllms_own_classes() {
     passes("oracle-vllm", include_str!("data/cases/oracle-vllm.jsonl"), 425);
 }
+
+/// What a row leaves in doubt stands in its detail, and a row that cannot be read keeps its name.
+#[test]
+fn a_row_says_what_was_not_used() {
+    let row = |id: &str, engine: &str, more: &str| {
+        format!(
+            r#"{{"id": "{id}", "engine": "{engine}", "quantity": "kv_bytes_per_token", "value": 1{more}}}"#
+        )
+    };
+    let config = r#", "config": {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
+        "head_dim": 1, "dtype": "bfloat16"}, "model": "glm-5.1""#
+        .replace('\n', " ");
+    let text = [
+        row("newer", "vllm@9.9", &config),
+        row("newer", "vllm@0.33", &config),
+        row("", "vllm", &config),
+        r#"{"id": "typed", "engine": 7}"#.to_owned(),
+        r#"{"engine": 7}"#.to_owned(),
+    ]
+    .join("\n");
+    let outcomes = run_cases(&text);
+    let ids: Vec<&str> = outcomes.iter().map(|outcome| outcome.id.as_str()).collect();
+    assert_eq!(ids, ["newer", "newer", "line 3", "typed", "line 5"]);
+    let says = |index: usize, words: &str| {
+        assert!(outcomes[index].detail.contains(words), "{index}: {}", outcomes[index].detail);
+    };
+    says(0, "no rules are known for vllm 9.9; those of 0.33");
+    says(0, "model \"glm-5.1\" is not used");
+    says(1, "line 1 has the same id");
+    assert!(!outcomes[1].detail.contains("no rules"), "{}", outcomes[1].detail);
+    says(2, "id is empty");
+    assert!(outcomes.iter().skip(2).all(|outcome| !outcome.ok));
+}

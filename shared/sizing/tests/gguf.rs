@@ -172,12 +172,13 @@ fn lengths_that_overflow_and_nested_lists_are_refused() {
 
 #[test]
 fn the_offending_key_is_named() {
-    let rows: [(&str, Value, &str); 13] = [
+    let rows: [(&str, Value, &str); 14] = [
         ("llama.block_count", Value::U32(0), "missing"),
         ("llama.block_count", Value::U32(20_000), "10000"),
         ("llama.block_count", Value::I32(-2), "-2"),
         ("llama.block_count", Value::Text("two".to_owned()), "byte "),
         ("llama.nextn_predict_layers", Value::U32(2), "leave none"),
+        ("llama.attention.head_count_kv", Value::U32s(vec![8, 8, 8]), "3 entries for 2 layers"),
         ("llama.attention.head_count_kv", Value::U32s(vec![8]), "1 entry for 2 layers"),
         ("llama.attention.head_count_kv", Value::U32(64), "only 32 query heads"),
         ("llama.attention.head_count_kv", Value::F32(8.0), "whole number"),

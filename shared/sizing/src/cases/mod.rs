@@ -5,6 +5,9 @@
 mod compare;
 mod row;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -39,11 +42,28 @@ pub struct CaseOutcome {
 
 /// Runs every line of a case file. Empty lines are passed over.
 pub fn run_cases(text: &str) -> Vec<CaseOutcome> {
-    text.lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(index, line)| run_line(index + 1, line))
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let mut first: HashMap<String, usize> = HashMap::new();
+    lines
+        .map(|(index, line)| {
+            let mut outcome = run_line(index + 1, line);
+            match first.entry(outcome.id.clone()) {
+                Entry::Occupied(earlier) => {
+                    note(&mut outcome.detail, &format!("line {} has the same id", earlier.get()));
+                }
+                Entry::Vacant(new) => {
+                    new.insert(index + 1);
+                }
+            }
+            outcome
+        })
         .collect()
+}
+
+/// Adds to the one line of a detail.
+fn note(detail: &mut String, more: &str) {
+    detail.push_str("; ");
+    detail.push_str(more);
 }
 
 fn run_line(number: usize, line: &str) -> CaseOutcome {
@@ -51,7 +71,7 @@ fn run_line(number: usize, line: &str) -> CaseOutcome {
         Ok(row) => row,
         Err(why) => {
             return CaseOutcome {
-                id: format!("line {number}"),
+                id: Row::id_of(line).unwrap_or_else(|| format!("line {number}")),
                 ok: false,
                 got: Value::Null,
                 expected: Value::Null,
@@ -61,10 +81,16 @@ fn run_line(number: usize, line: &str) -> CaseOutcome {
             };
         }
     };
-    let (ok, got, detail) = match outcome(&row) {
+    let (ok, got, mut detail) = match outcome(&row) {
         Ok(found) => found,
         Err(error) => (false, Value::Null, error.to_string()),
     };
+    if let (Some(model), Some(_)) = (&row.model, &row.config) {
+        note(&mut detail, &format!("model {model:?} is not used, since the case has a config"));
+    }
+    if let Some(warning) = row.engine.parse::<Engine>().ok().and_then(|engine| engine.warning()) {
+        note(&mut detail, &warning.to_string());
+    }
     CaseOutcome {
         id: row.id,
         ok,

@@ -36,15 +36,26 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["nemotron_h"], "conv_kernel", 4),
     (&["lfm2", "lfm2_moe"], "conv_L_cache", 3),
     (&["longcat_flash"], "attention_blocks_per_layer", 2),
+    (&["deepseek_v2", "deepseek_v3", "longcat_flash"], "kv_lora_rank", 512),
 ];
 
 const FLAGS: &[(&[&str], &str, bool)] = &[
     (&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "use_sliding_window", false),
     (&["falcon_h1"], "parallel_attention_and_mamba", true),
+    (&["falcon", "RefinedWebModel", "gpt_bigcode"], "multi_query", true),
+    // The class of Falcon-40B's first checkpoints, which have no field for it (vLLM's `RWConfig`).
+    (&["RefinedWeb"], "new_decoder_architecture", true),
+    // `ChatGLMConfig` of the model's own repository.
+    (&["chatglm"], "multi_query_attention", false),
 ];
 
 /// Classes whose layers all have the window where the config has one and no field says which.
 const WINDOW_ON_EVERY_LAYER: &[&str] = &["mistral", "mixtral", "phi3", "starcoder2", "ministral"];
+
+/// Classes whose `multi_query` is read before any count of K/V heads.
+pub(super) fn shares_one_head(model_type: Option<&str>) -> bool {
+    matches!(model_type, Some("falcon" | "RefinedWebModel" | "gpt_bigcode"))
+}
 
 pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
     model_type.is_some_and(|class| WINDOW_ON_EVERY_LAYER.contains(&class))

@@ -1,3 +1,5 @@
+mod aliases;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -9,6 +11,13 @@ use crate::fact::{Fact, Source};
 use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
+
+pub(super) use aliases::{
+    CONTEXTS, DTYPES, ENCODER_TOKENS, HEAD_WIDTHS, HIDDEN, KV_HEADS, LAYERS, QUERY_HEADS, RECURRENT_DTYPES,
+    SSM_EXPANSIONS, SSM_GROUPS, SSM_HEAD_WIDTHS, SSM_HEADS, SSM_KERNELS, SSM_STATES, SSM_WIDTHS, WINDOWS,
+    is_of_heads, of_mamba,
+};
+use aliases::{ONE_MEANING, differ, is_silent};
 
 /// Where the text model's fields are nested in multimodal configs.
 const NESTED: [&str; 4] = ["text_config", "language_config", "llm_config", "thinker_config"];
@@ -49,6 +58,8 @@ pub(super) struct Fields<'a> {
     levels: Vec<(String, &'a Map<String, Value>)>,
     /// Every value that a rule has found, here or in an object inside, so that the others can be reported.
     read: Rc<RefCell<Vec<&'a Value>>>,
+    /// Fields that rules have found to contradict each other.
+    doubts: Rc<RefCell<Vec<Warning>>>,
 }
 
 impl<'a> Fields<'a> {
@@ -65,14 +76,18 @@ impl<'a> Fields<'a> {
             prefix = format!("{path}.");
             levels.insert(0, (prefix.clone(), map));
         }
-        Ok(Self { levels, read: Rc::default() })
+        Ok(Self { levels, read: Rc::default(), doubts: Rc::default() })
     }
 
     /// The fields of an object inside this config, such as `linear_attn_config`.
     pub(super) fn object(&self, key: &str) -> Result<Option<Self>> {
         let Some((path, value)) = self.find(key) else { return Ok(None) };
         let map = value.as_object().ok_or_else(|| Error::field(path.clone(), "expected an object"))?;
-        Ok(Some(Self { levels: vec![(format!("{path}."), map)], read: Rc::clone(&self.read) }))
+        Ok(Some(Self {
+            levels: vec![(format!("{path}."), map)],
+            read: Rc::clone(&self.read),
+            doubts: Rc::clone(&self.doubts),
+        }))
     }
 
     /// The value and path of a field that is present and not null.
@@ -92,6 +107,25 @@ impl<'a> Fields<'a> {
 
     pub(super) fn count_as_read(&self, value: &'a Value) {
         self.read.borrow_mut().push(value);
+    }
+
+    /// Takes down that a field contradicts another; once, however many layers say so.
+    pub(super) fn doubt(&self, path: impl Into<String>, message: impl Into<String>) {
+        let doubt = Warning::new(path, message);
+        let mut doubts = self.doubts.borrow_mut();
+        if !doubts.contains(&doubt) {
+            doubts.push(doubt);
+        }
+    }
+
+    /// Looks at fields for a comparison, without counting them as read.
+    pub(super) fn without_reading<T>(&self, look: impl FnOnce() -> T) -> T {
+        let read = self.read.borrow().len();
+        let doubts = self.doubts.borrow().len();
+        let seen = look();
+        self.read.borrow_mut().truncate(read);
+        self.doubts.borrow_mut().truncate(doubts);
+        seen
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -212,14 +246,27 @@ impl<'a> Fields<'a> {
         Ok(Some((path, list)))
     }
 
-    /// Fields that a rule has read and that an outer level states otherwise.
+    /// Fields that contradict what a rule has read: by another name, at an outer level, or by a rule of their own.
     pub(super) fn contradictions(&self) -> Vec<Warning> {
-        if self.levels.len() == 1 {
-            return Vec::new();
-        }
         let found_by_rules = self.found();
         let is_read = |value: &Value| found_by_rules.binary_search(&std::ptr::from_ref(value)).is_ok();
-        let mut found = Vec::new();
+        let mut found = self.doubts.borrow().clone();
+        // LongCat counts blocks and attentions apart; its own rule compares them.
+        let counts_apart = class_defaults::count(self.model_type(), "attention_blocks_per_layer").is_some();
+        for names in ONE_MEANING.iter().filter(|names| !(counts_apart && names.contains(&"num_layers"))) {
+            let mut stated = names.iter().filter_map(|name| self.peek(name));
+            let Some((taken, value)) = stated.find(|(_, value)| is_read(value) && !is_silent(value)) else {
+                continue;
+            };
+            for (path, other) in names.iter().filter_map(|name| self.peek(name)) {
+                self.count_as_read(other);
+                if path != taken && !is_silent(other) && differ(value, other) {
+                    let message =
+                        format!("{}, but {path} says {}; the first is taken", shown(value), shown(other));
+                    found.push(Warning::new(taken.clone(), message));
+                }
+            }
+        }
         for (index, (prefix, map)) in self.levels.iter().enumerate() {
             for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
                 let outer = self.levels[index + 1..].iter().find_map(|(prefix, outer)| {
@@ -342,12 +389,5 @@ pub(super) fn shown(value: &Value) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
-    }
-}
-
-fn differ(a: &Value, b: &Value) -> bool {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a.total_cmp(&b).is_ne(),
-        _ => a != b,
     }
 }

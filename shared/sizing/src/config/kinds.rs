@@ -1,5 +1,7 @@
 //! What kind each layer is, from whichever of a dozen fields the config uses to say so.
 
+mod checks;
+
 use serde_json::Value;
 
 use super::class_defaults;
@@ -45,24 +47,34 @@ pub(super) fn read_kinds(
     count: Option<&Fact>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Kinds> {
-    for reader in [
-        compress_ratios,
-        hybrid_layer_pattern,
-        named_layers,
-        block_configs,
-        override_pattern,
-        attention_types,
-        linear_lists,
-    ] {
+    for reader in READERS {
         if let Some(kinds) = reader(fields, count, warnings)? {
-            return Ok(kinds);
+            checks::compare(fields, &kinds, count);
+            return checks::switch_windows_off(fields, kinds);
         }
     }
     let total = count.ok_or_else(|| {
         Error::field(fields.path_of("num_hidden_layers"), "missing, and no list of layers is there to count")
     })?;
-    by_rule(fields, usize::try_from(total.get()).expect("layer counts are limited"), warnings)
+    let total = usize::try_from(total.get()).expect("layer counts are limited");
+    checks::refuse_unread_kinds(fields)?;
+    let kinds = by_rule(fields, total, warnings)?;
+    checks::unused_chunks(fields, &kinds);
+    Ok(kinds)
 }
+
+type Reader = fn(&Fields<'_>, Option<&Fact>, &mut Vec<Warning>) -> Result<Option<Kinds>>;
+
+/// The readers of lists; the first that finds its field decides.
+const READERS: [Reader; 7] = [
+    compress_ratios,
+    hybrid_layer_pattern,
+    named_layers,
+    block_configs,
+    override_pattern,
+    attention_types,
+    linear_lists,
+];
 
 /// `layer_types` or `layers_block_type`: one name a layer.
 fn named_layers(
@@ -260,33 +272,6 @@ fn compress_ratios(
     Ok(Some(Kinds { field: path, layers: own.iter().map(|ratio| LayerKind::Compressed(*ratio)).collect() }))
 }
 
-/// A list that seems to say what the layers are, under a name that no rule reads, must not be passed over: its layers
-/// would be sized as something else.
-fn refuse_unread_kinds(fields: &Fields<'_>) -> Result<()> {
-    for (path, words) in fields.lists_of_words() {
-        let name = path.rsplit('.').next().unwrap_or(&path);
-        let speaks_of_layers =
-            ["layer", "block", "attention", "attn", "mixer"].iter().any(|word| name.contains(word));
-        let of_drafts_or_weights =
-            ["mtp", "nextn", "indexer", "module", "mlp", "quant"].iter().any(|word| name.contains(word));
-        if !speaks_of_layers || of_drafts_or_weights {
-            continue;
-        }
-        let other =
-            words.iter().position(|word| word.as_str().and_then(kind_of_name) != Some(LayerKind::Full));
-        if let Some(index) = other {
-            let word = words[index].as_str().unwrap_or_default();
-            return Err(Error::field(
-                format!("{path}[{index}]"),
-                format!(
-                    "{word:?} in a list of layer kinds that no rule reads; it is not sized as full attention"
-                ),
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Kinds that a period, an interval or a window gives to layers by their index.
 fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
     let every = |period: u64, index: usize| (index as u64 + 1).is_multiple_of(period);
@@ -294,7 +279,6 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         Ok(Kinds { field: fields.path_of(field), layers: (0..total).map(kind).collect() })
     };
     let either = |is_first: bool, first: LayerKind, other: LayerKind| if is_first { first } else { other };
-    refuse_unread_kinds(fields)?;
 
     if class_defaults::is_encoder(fields.model_type())
         && !fields.flag("is_decoder")?.is_some_and(|(_, on)| on)

@@ -1,9 +1,9 @@
 //! From layer kinds to layers with shapes: per-layer lists, layers that borrow a cache, several blocks in a layer.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
-use super::fields::Fields;
+use super::fields::{Fields, LAYERS};
 use super::kinds::{LayerKind, read_kinds};
 use super::shapes::Shapes;
 use crate::architecture::LayerDraft;
@@ -17,15 +17,12 @@ const MOST_LAYERS: u64 = 10_000;
 
 /// Reads every layer.
 pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Vec<LayerDraft>> {
-    let count = fields.count_any(&[
-        // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper).
-        "decoder_layers",
-        "num_hidden_layers",
-        "num_layers",
-        "n_layer",
-        "n_layers",
-        "num_transformer_layers",
-    ])?;
+    let blocks = attention_blocks(fields)?;
+    // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper).
+    let count = match &blocks {
+        Some(blocks) => Some(blocks.layers.clone()),
+        None => fields.count_any(&LAYERS)?,
+    };
     if let Some(count) = count.as_ref().filter(|count| count.get() > MOST_LAYERS) {
         return Err(Error::field(
             count.source().to_string(),
@@ -37,7 +34,6 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
         return Err(Error::field(kinds.field, "the model has no layers"));
     }
     let borrowed = borrowed_layers(fields, &kinds.layers)?;
-    let blocks = attention_blocks(fields)?;
     let shapes = Shapes::new(fields, kinds.layers.len())?;
     let mut seen: HashMap<(LayerKind, [Option<u64>; 4]), Vec<Mixer>> = HashMap::new();
     let mut drafts = Vec::with_capacity(kinds.layers.len());
@@ -46,19 +42,46 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(shapes.mixers(*kind, index, warnings)?),
         };
-        let mixers = (0..blocks).flat_map(|_| mixers.iter().cloned()).collect();
+        let in_layer = blocks.as_ref().map_or(1, |blocks| blocks.in_layer);
+        let mixers = (0..in_layer).flat_map(|_| mixers.iter().cloned()).collect();
         drafts.push(LayerDraft { mixers, borrows: borrowed[index].clone() });
     }
-    warnings.dedup();
+    let mut told = HashSet::new();
+    warnings.retain(|warning| told.insert(warning.clone()));
     Ok(drafts)
 }
 
-/// Attention blocks in one layer (LongCat-Flash has two).
-fn attention_blocks(fields: &Fields<'_>) -> Result<u64> {
-    if fields.has("num_hidden_layers") || !fields.has("num_layers") {
-        return Ok(1);
+/// Layers with several attention blocks each.
+struct Blocks {
+    layers: Fact,
+    in_layer: u64,
+}
+
+/// LongCat-Flash's layers, which `num_layers` counts, have two attention blocks each; its `num_hidden_layers` counts the
+/// blocks (28 and 56 in transformers' `LongcatFlashConfig`). Alone it is taken as that count.
+fn attention_blocks(fields: &Fields<'_>) -> Result<Option<Blocks>> {
+    let Some(in_layer) = fields.count("attention_blocks_per_layer")? else { return Ok(None) };
+    let Some(layers) = fields.count("num_layers")? else {
+        let what = format!(
+            "absent; num_hidden_layers is taken to count attention blocks, {} a layer",
+            in_layer.get()
+        );
+        fields.doubt(fields.path_of("num_layers"), what);
+        return Ok(None);
+    };
+    if let Some(all) = fields.count("num_hidden_layers")?
+        && all.get() != layers.get().saturating_mul(in_layer.get())
+    {
+        let what = format!(
+            "{} layers of {} attention blocks, but {} says {}; the first is taken",
+            layers.get(),
+            in_layer.get(),
+            all.source(),
+            all.get()
+        );
+        fields.doubt(layers.source().to_string(), what);
     }
-    Ok(fields.count("attention_blocks_per_layer")?.as_ref().map_or(1, Fact::get))
+    Ok(Some(Blocks { layers, in_layer: in_layer.get() }))
 }
 
 /// Which layers use an earlier layer's cache, with the reason.

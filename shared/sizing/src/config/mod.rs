@@ -83,13 +83,7 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
         dtype,
         recurrent_dtype,
         checkpoint_kv,
-        max_context: fields.count_any(&[
-            "max_position_embeddings",
-            "max_target_positions",
-            "model_max_length",
-            "n_positions",
-            "max_seq_len",
-        ])?,
+        max_context: fields.count_any(&fields::CONTEXTS)?,
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,
         plain_heads: shapes::plain_heads(&fields),
@@ -138,7 +132,7 @@ fn architectures(fields: &Fields<'_>) -> Result<Vec<String>> {
 
 fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chosen<StateFormat>> {
     let mut absent = true;
-    for key in ["dtype", "torch_dtype"] {
+    for key in fields::DTYPES {
         let Some((path, name)) = fields.text(key)? else { continue };
         absent = false;
         if let Ok(format) = name.parse() {
@@ -156,7 +150,7 @@ fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chose
 }
 
 fn recurrent_dtype(fields: &Fields<'_>) -> Result<Option<Chosen<StateFormat>>> {
-    for key in ["mamba_ssm_dtype", "mamba_ssm_cache_dtype"] {
+    for key in fields::RECURRENT_DTYPES {
         let Some((path, name)) = fields.text(key)? else { continue };
         if name == "auto" {
             continue;

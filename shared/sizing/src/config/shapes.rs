@@ -1,24 +1,22 @@
 //! The shape of each kind of layer: heads, widths, windows, states.
 
 mod compressed;
+mod latent;
 mod recurrent;
+mod shared;
 
-use super::fields::{Fields, listed, whole_number};
+use super::fields::{
+    ENCODER_TOKENS, Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, QUERY_HEADS, WINDOWS, listed, whole_number,
+};
 use super::kinds::LayerKind;
 use crate::architecture::PlainHeads;
 use crate::fact::{Fact, Source};
-use crate::mixer::{Heads, IndexKeys, IndexLayout, Latent, Mixer};
+use crate::mixer::{Heads, Mixer};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
 pub(crate) use compressed::{csa, hca};
 pub(crate) use recurrent::kda_mixer;
-
-const KV_HEADS: [&str; 4] = ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"];
-const QUERY_HEADS: [&str; 5] =
-    ["decoder_attention_heads", "num_attention_heads", "num_query_heads", "n_head", "n_heads"];
-const HIDDEN: [&str; 4] = ["hidden_size", "model_dim", "n_embd", "d_model"];
-const HEAD_WIDTHS: [&str; 4] = ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels"];
 
 /// The plain head fields. A list of head counts is no plain field, so what cannot be read is left out here.
 pub(super) fn plain_heads(fields: &Fields<'_>) -> PlainHeads {
@@ -80,8 +78,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
         let one = match kind {
             LayerKind::Full => self.full(index, warnings)?,
             LayerKind::Sliding => {
-                let window =
-                    self.fields.require(&["sliding_window", "sliding_window_size"], "a sliding layer")?;
+                let window = self.fields.require(&WINDOWS, "a sliding layer")?;
                 Mixer::Sliding { heads: self.heads(HeadSet::Sliding, index, warnings)?, window }
             }
             LayerKind::Chunked => {
@@ -93,11 +90,8 @@ impl<'f, 'a> Shapes<'f, 'a> {
             LayerKind::Mamba => Mixer::Recurrent(self.mamba()?),
             LayerKind::ShortConv => Mixer::Recurrent(self.short_conv()?),
             LayerKind::Compressed(ratio) => {
-                if ratio > 0 && self.fields.has("index_head_dim") && !self.fields.has("index_topk") {
-                    warnings.push(Warning::new(
-                        self.fields.path_of("index_topk"),
-                        "absent; a decode step is taken to read every compressed entry",
-                    ));
+                if ratio > 0 && self.fields.has("index_head_dim") {
+                    self.top_k("index_topk", "compressed entry", warnings)?;
                 }
                 Mixer::Compressed(self.compressed(ratio, index)?)
             }
@@ -113,74 +107,6 @@ impl<'f, 'a> Shapes<'f, 'a> {
             LayerKind::None => return Ok(Vec::new()),
         };
         Ok(vec![one])
-    }
-
-    /// Heads, MLA or DSA.
-    fn full(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
-        if !self.fields.has("kv_lora_rank") {
-            let heads = self.heads(HeadSet::Full, index, warnings)?;
-            return Ok(match self.pooled_indexer()? {
-                Some(index) => Mixer::IndexedFull(heads, index),
-                None => Mixer::Full(heads),
-            });
-        }
-        let latent = Latent {
-            rank: self.fields.require(&["kv_lora_rank"], "MLA")?,
-            rope: self.fields.number("qk_rope_head_dim")?.ok_or_else(|| {
-                Error::field(
-                    self.fields.path_of("qk_rope_head_dim"),
-                    "missing, and MLA needs it; no default is defined",
-                )
-            })?,
-            query_heads: self.fields.count_any(&QUERY_HEADS)?,
-            nope: self.fields.count("qk_nope_head_dim")?,
-            v_width: self.fields.count("v_head_dim")?,
-        };
-        if !self.fields.has("index_head_dim") && !self.fields.has("index_topk") {
-            return Ok(Mixer::Mla(latent));
-        }
-        let owns = self.indexers.as_ref().is_none_or(|owners| owners[index]);
-        if self.indexers.is_none()
-            && self.fields.count("index_topk_freq")?.is_some_and(|every| every.get() > 1)
-        {
-            warnings.push(Warning::new(
-                self.fields.path_of("index_topk_freq"),
-                "indexer_types is absent, so every layer is taken to own index keys; that errs high",
-            ));
-        }
-        let top_k = self.fields.count("index_topk")?;
-        let index = if owns {
-            Some(IndexKeys {
-                width: self.fields.require(&["index_head_dim"], "an indexer")?,
-                heads: Fact::layout(1, "one key for all index heads"),
-                query_heads: self.fields.count("index_n_heads")?,
-                pool: self
-                    .fields
-                    .count("index_kpool")?
-                    .unwrap_or_else(|| Fact::layout(1, "a key for every token")),
-                layout: IndexLayout::Dsa,
-                top_k: top_k.clone(),
-            })
-        } else {
-            None
-        };
-        Ok(Mixer::Dsa { latent, index, top_k })
-    }
-
-    /// The indexer of attention with heads (Qwen's `qwen4_exp`): one key for every `indexer_compress_ratio` tokens.
-    fn pooled_indexer(&self) -> Result<Option<IndexKeys>> {
-        let Some(width) = self.fields.count("indexer_head_dim")? else { return Ok(None) };
-        Ok(Some(IndexKeys {
-            width,
-            heads: self.fields.count("indexer_kv_heads")?.unwrap_or_else(|| Fact::layout(1, "one key head")),
-            query_heads: self.fields.count("indexer_n_heads")?,
-            pool: self
-                .fields
-                .count("indexer_compress_ratio")?
-                .unwrap_or_else(|| Fact::layout(1, "a key for every token")),
-            layout: IndexLayout::Plain,
-            top_k: self.fields.count("indexer_budget")?,
-        }))
     }
 
     fn heads(&self, set: HeadSet, index: usize, warnings: &mut Vec<Warning>) -> Result<Heads> {
@@ -236,6 +162,9 @@ impl<'f, 'a> Shapes<'f, 'a> {
         {
             return Ok(fact);
         }
+        if let Some(one) = shared::one_head(self.fields)? {
+            return Ok(one);
+        }
         if let Some(list) = &self.kv_heads {
             return Ok(entry(list, index));
         }
@@ -247,16 +176,8 @@ impl<'f, 'a> Shapes<'f, 'a> {
         {
             return Ok(fact);
         }
-        let falcon = self.fields.flag("new_decoder_architecture")?.is_some_and(|(_, on)| on);
-        for key in ["multi_query", "multi_query_attention"] {
-            if let Some((path, true)) = self.fields.flag(key)? {
-                if let Some(groups) = self.fields.count("multi_query_group_num")? {
-                    return Ok(groups);
-                }
-                if !falcon {
-                    return Ok(Fact::derived(1, format!("{path}: all query heads share one K/V head")));
-                }
-            }
+        if let Some(groups) = shared::groups(self.fields)? {
+            return Ok(groups);
         }
         let query = query_heads.ok_or_else(|| {
             Error::field(
@@ -327,7 +248,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
 
     fn cross(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
         let heads = self.heads(HeadSet::Full, index, warnings)?;
-        let encoder_tokens = self.fields.count_any(&["max_source_positions", "encoder_tokens"])?;
+        let encoder_tokens = self.fields.count_any(&ENCODER_TOKENS)?;
         Ok(Mixer::Cross { heads, encoder_tokens })
     }
 }
@@ -339,9 +260,7 @@ fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<
             continue;
         }
         let Some((path, list)) = fields.numbers(key)? else { continue };
-        if list.len() < total {
-            return Err(Error::field(path, listed(list.len(), total)));
-        }
+        must_fit(fields, &path, list.len(), total)?;
         if let Some(zero) = list.iter().position(|heads| *heads == 0) {
             return Err(Error::field(
                 format!("{path}[{zero}]"),
@@ -351,6 +270,17 @@ fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<
         return Ok(Some((path, list)));
     }
     Ok(None)
+}
+
+/// One entry a layer, and perhaps one for each draft layer behind them.
+fn must_fit(fields: &Fields<'_>, path: &str, entries: usize, total: usize) -> Result<()> {
+    let drafts = fields.number("num_nextn_predict_layers")?.map_or(0, |fact| fact.get());
+    match entries.checked_sub(total) {
+        Some(0) => Ok(()),
+        Some(surplus) if surplus as u64 == drafts => Ok(()),
+        Some(_) => Err(Error::field(path, format!("{}, and {drafts} draft layers", listed(entries, total)))),
+        None => Err(Error::field(path, listed(entries, total))),
+    }
 }
 
 /// `block_configs[].attention.n_heads_in_group`: query heads that share one K/V head, layer by layer (Nemotron-NAS).
@@ -384,9 +314,7 @@ fn entry((path, list): &(String, Vec<u64>), index: usize) -> Fact {
 /// `indexer_types`: `full` layers own index keys, `shared` ones use an earlier layer's.
 fn indexer_owners(fields: &Fields<'_>, total: usize) -> Result<Option<Vec<bool>>> {
     let Some((path, list)) = fields.list("indexer_types")? else { return Ok(None) };
-    if list.len() < total {
-        return Err(Error::field(path, listed(list.len(), total)));
-    }
+    must_fit(fields, &path, list.len(), total)?;
     let owners = list[..total]
         .iter()
         .enumerate()

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::fields::is_of_heads;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -397,7 +398,7 @@ pub(super) fn is_known(name: &str, value: &Value) -> bool {
         Value::Object(map) => map.is_empty(),
         _ => false,
     };
-    is_off || reason(name).is_some()
+    is_off || is_of_heads(name) || reason(name).is_some()
 }
 
 fn reason(name: &str) -> Option<Reason> {

@@ -9,6 +9,9 @@ use crate::config::{Unread, listed};
 use crate::fact::{Fact, Source};
 use crate::{Error, Result};
 
+/// Lists whose last entries are of draft layers that the file leaves out (DeepSeek-V4).
+const LISTS_DRAFTS: [&str; 1] = ["attention.compress_ratios"];
+
 /// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.
 const LARGEST: u64 = 1 << 32;
 
@@ -117,7 +120,14 @@ impl<'m> Keys<'m> {
         })
     }
 
-    /// One number for all layers, or a list with at least `layers` numbers or flags.
+    /// Layers of the file, draft layers among them.
+    fn blocks(&self) -> Result<usize> {
+        let blocks = self.number("block_count")?.map_or(0, |fact| fact.get());
+        Ok(usize::try_from(blocks).unwrap_or(usize::MAX))
+    }
+
+    /// One number for all layers, or a list with at least `layers` numbers or flags and none beyond the file's layers:
+    /// llama.cpp refuses a file whose lists are of another length (`get_key_or_arr` in `llama-model-loader.cpp`).
     pub(super) fn per_layer(&self, key: &str, layers: usize) -> Result<Option<PerLayer>> {
         let Some((name, entry)) = self.find(key) else { return Ok(None) };
         let values = match &entry.value {
@@ -127,6 +137,10 @@ impl<'m> Keys<'m> {
                     place(name, entry),
                     format!("{} ({})", listed(list.len(), layers), self.name("block_count")),
                 ));
+            }
+            Value::List(list) if list.len() > self.blocks()?.max(layers) && !LISTS_DRAFTS.contains(&key) => {
+                let what = format!("{} ({})", listed(list.len(), self.blocks()?), self.name("block_count"));
+                return Err(Error::field(place(name, entry), what));
             }
             Value::List(list) => {
                 let numbers = list

@@ -1,7 +1,11 @@
 //! Shapes of layers with a recurrent state: gated DeltaNet, KDA, lightning attention, Mamba, short convolutions.
 
-use super::{HIDDEN, HeadSet, QUERY_HEADS, Shapes, product, sum};
+use super::{HeadSet, Shapes, product, sum};
 use crate::config::class_defaults;
+use crate::config::fields::{
+    HIDDEN, QUERY_HEADS, SSM_EXPANSIONS, SSM_GROUPS, SSM_HEAD_WIDTHS, SSM_HEADS, SSM_KERNELS, SSM_STATES,
+    SSM_WIDTHS,
+};
 use crate::fact::Fact;
 use crate::mixer::{Conv, Recurrence, Recurrent};
 use crate::warning::Warning;
@@ -51,17 +55,11 @@ impl Shapes<'_, '_> {
     /// Mamba-2 where the config has heads, else Mamba-1.
     pub(super) fn mamba(&self) -> Result<Recurrent> {
         let fields = self.fields;
-        let d_state = fields.require(&["ssm_state_size", "mamba_d_state", "state_size"], "Mamba")?;
-        let kernel = fields.require(&["conv_kernel", "mamba_d_conv"], "Mamba")?;
+        let d_state = fields.require(&SSM_STATES, "Mamba")?;
+        let kernel = fields.require(&SSM_KERNELS, "Mamba")?;
         let plain = class_defaults::plain_mamba2(fields.model_type());
-        let (head_count, head_width): (&[&str], &[&str]) = if plain {
-            (&["num_heads"], &["head_dim"])
-        } else {
-            (
-                &["mamba_num_heads", "mamba_n_heads", "n_mamba_heads"],
-                &["mamba_head_dim", "mamba_d_head", "mamba_headdim"],
-            )
-        };
+        let (head_count, head_width): (&[&str], &[&str]) =
+            if plain { (&["num_heads"], &["head_dim"]) } else { (&SSM_HEADS, &SSM_HEAD_WIDTHS) };
         let Some(heads) = fields.count_any(head_count)? else {
             let d_inner = self.d_inner()?;
             let conv = Conv { kernel, channels: d_inner.clone() };
@@ -71,7 +69,7 @@ impl Shapes<'_, '_> {
             Some(width) => width,
             None => self.even_head(&heads, head_width)?,
         };
-        let groups = fields.require(&["n_groups", "mamba_n_groups", "mamba_ngroups"], "Mamba-2")?;
+        let groups = fields.require(&SSM_GROUPS, "Mamba-2")?;
         let inner = product(&[heads.get(), head_dim.get()])?;
         let channels = sum(&[inner, product(&[2, groups.get(), d_state.get()])?])?;
         let rule = format!(
@@ -102,18 +100,39 @@ impl Shapes<'_, '_> {
 
     /// Channels of a Mamba-1 block.
     fn d_inner(&self) -> Result<Fact> {
-        if let Some(fact) = self.fields.count_any(&["mamba_d_ssm", "d_inner"])? {
+        if let Some(fact) = self.fields.count_any(&SSM_WIDTHS)? {
             return Ok(fact);
         }
         if class_defaults::plain_mamba1(self.fields.model_type())
             && let Some(width) = self.fields.count("intermediate_size")?
         {
+            self.compare_expansion(&width)?;
             return Ok(width);
         }
-        let expand = self.fields.require(&["mamba_expand", "expand"], "Mamba-1")?;
+        let expand = self.fields.require(&SSM_EXPANSIONS, "Mamba-1")?;
         let hidden = self.fields.require(&HIDDEN, "Mamba-1")?;
         let rule = format!("{} × {}", expand.source(), hidden.source());
         Ok(Fact::derived(product(&[expand.get(), hidden.get()])?, rule))
+    }
+
+    /// transformers' classes compute the width and then let the config's own value replace it.
+    fn compare_expansion(&self, width: &Fact) -> Result<()> {
+        let (Some(expand), Some(hidden)) =
+            (self.fields.count_any(&SSM_EXPANSIONS)?, self.fields.count_any(&HIDDEN)?)
+        else {
+            return Ok(());
+        };
+        let product = product(&[expand.get(), hidden.get()])?;
+        if product != width.get() {
+            let what = format!(
+                "{}, but {} × {} is {product}; the first is taken",
+                width.get(),
+                expand.source(),
+                hidden.source()
+            );
+            self.fields.doubt(width.source().to_string(), what);
+        }
+        Ok(())
     }
 
     pub(super) fn short_conv(&self) -> Result<Recurrent> {

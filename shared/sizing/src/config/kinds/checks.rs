@@ -1,0 +1,117 @@
+//! Whether the fields that speak of layer kinds agree with the one that was taken.
+
+use super::{Kinds, LayerKind, READERS, by_rule, kind_of_name};
+use crate::config::fields::{Fields, of_mamba};
+use crate::fact::Fact;
+use crate::{Error, Result};
+
+/// Fields by which kinds go by a layer's index. A default of a class in their place says nothing against a list.
+const RULES: [&str; 9] = [
+    "attn_layer_indices",
+    "attn_layer_period",
+    "cross_attention_layers",
+    "full_attention_interval",
+    "full_attn_idxs",
+    "layer_group_size",
+    "max_window_layers",
+    "no_rope_layers",
+    "sliding_window_pattern",
+];
+
+/// Compares a list of kinds with whatever else the config says of them.
+pub(super) fn compare(fields: &Fields<'_>, kinds: &Kinds, count: Option<&Fact>) {
+    let others = fields.without_reading(|| {
+        let mut unused = Vec::new();
+        let lists = READERS.iter().filter_map(|reader| reader(fields, count, &mut unused).ok().flatten());
+        let mut others: Vec<Kinds> = lists.filter(|other| other.field != kinds.field).collect();
+        let rule = by_rule(fields, kinds.layers.len(), &mut unused).ok();
+        others.extend(rule.filter(|rule| RULES.contains(&last_name(&rule.field))));
+        others
+    });
+    for other in others {
+        if fields.find(last_name(&other.field)).is_none() {
+            continue;
+        }
+        let pairs = kinds.layers.iter().zip(&other.layers);
+        if let Some(index) = pairs.into_iter().position(|(own, other)| differ(*own, *other)) {
+            fields.doubt(
+                &kinds.field,
+                format!("layer {index} is of another kind by {}; this list is taken", other.field),
+            );
+        }
+    }
+    if !kinds.layers.iter().any(|kind| matches!(kind, LayerKind::Mamba | LayerKind::Parallel)) {
+        // The shape of blocks that no layer has.
+        of_mamba().for_each(|name| {
+            fields.find(name);
+        });
+    }
+}
+
+/// `use_sliding_window: false` takes the window from listed layers too: transformers' Qwen configurations set
+/// `sliding_window` to none then, and engines read the window from there.
+pub(super) fn switch_windows_off(fields: &Fields<'_>, mut kinds: Kinds) -> Result<Kinds> {
+    let Some((path, false)) = fields.flag("use_sliding_window")? else { return Ok(kinds) };
+    if !kinds.layers.contains(&LayerKind::Sliding) {
+        return Ok(kinds);
+    }
+    let state = if fields.has("use_sliding_window") { "false" } else { "absent, and false in this class" };
+    fields.doubt(
+        &kinds.field,
+        format!("lists sliding layers, but {path} is {state}; they are sized as full attention"),
+    );
+    for kind in kinds.layers.iter_mut().filter(|kind| **kind == LayerKind::Sliding) {
+        *kind = LayerKind::Full;
+    }
+    Ok(kinds)
+}
+
+/// A chunk size in a config that says nothing of chunked layers.
+pub(super) fn unused_chunks(fields: &Fields<'_>, kinds: &Kinds) {
+    let Some((path, value)) = fields.find("attention_chunk_size") else { return };
+    if value.as_u64().is_some_and(|chunk| chunk > 0) && !kinds.layers.contains(&LayerKind::Chunked) {
+        fields
+            .doubt(path, format!("{value}, and no field says which layers are chunked; none is taken to be"));
+    }
+}
+
+/// A list that seems to say what the layers are, under a name that no rule reads, must not be passed over: its layers
+/// would be sized as something else.
+pub(super) fn refuse_unread_kinds(fields: &Fields<'_>) -> Result<()> {
+    for (path, words) in fields.lists_of_words() {
+        let name = path.rsplit('.').next().unwrap_or(&path);
+        let speaks_of_layers =
+            ["layer", "block", "attention", "attn", "mixer"].iter().any(|word| name.contains(word));
+        let of_drafts_or_weights =
+            ["mtp", "nextn", "indexer", "module", "mlp", "quant"].iter().any(|word| name.contains(word));
+        if !speaks_of_layers || of_drafts_or_weights {
+            continue;
+        }
+        let other =
+            words.iter().position(|word| word.as_str().and_then(kind_of_name) != Some(LayerKind::Full));
+        if let Some(index) = other {
+            let word = words[index].as_str().unwrap_or_default();
+            return Err(Error::field(
+                format!("{path}[{index}]"),
+                format!(
+                    "{word:?} in a list of layer kinds that no rule reads; it is not sized as full attention"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn last_name(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// A period tells attention from a recurrence, not one recurrence from another; compressed attention has windows inside.
+fn differ(own: LayerKind, other: LayerKind) -> bool {
+    let is_recurrent = |kind| {
+        matches!(kind, LayerKind::Linear | LayerKind::Lightning | LayerKind::Mamba | LayerKind::ShortConv)
+    };
+    let is_compressed = |kind| matches!(kind, LayerKind::Compressed(_));
+    let both_recurrent = is_recurrent(own) && is_recurrent(other);
+    own != other && !both_recurrent && !is_compressed(own) && !is_compressed(other)
+}

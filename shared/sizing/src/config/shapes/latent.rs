@@ -1,0 +1,119 @@
+//! Attention to every token: heads, latents (MLA), and either with an indexer (DSA).
+
+use super::{HeadSet, Shapes};
+use crate::config::fields::QUERY_HEADS;
+use crate::fact::Fact;
+use crate::mixer::{IndexKeys, IndexLayout, Latent, Mixer};
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+/// Widths inside a query that latents alone have.
+const OF_LATENTS: [&str; 2] = ["qk_rope_head_dim", "qk_nope_head_dim"];
+
+impl Shapes<'_, '_> {
+    /// Heads, MLA or DSA.
+    pub(super) fn full(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
+        let Some(rank) = self.latent_rank(warnings)? else {
+            let heads = self.heads(HeadSet::Full, index, warnings)?;
+            return Ok(match self.pooled_indexer(warnings)? {
+                Some(index) => Mixer::IndexedFull(heads, index),
+                None => Mixer::Full(heads),
+            });
+        };
+        let latent = Latent {
+            rank,
+            rope: self.fields.number("qk_rope_head_dim")?.ok_or_else(|| {
+                Error::field(
+                    self.fields.path_of("qk_rope_head_dim"),
+                    "missing, and MLA needs it; no default is defined",
+                )
+            })?,
+            query_heads: self.fields.count_any(&QUERY_HEADS)?,
+            nope: self.fields.count("qk_nope_head_dim")?,
+            v_width: self.fields.count("v_head_dim")?,
+        };
+        if !self.fields.has("index_head_dim") && !self.fields.has("index_topk") {
+            return Ok(Mixer::Mla(latent));
+        }
+        let owns = self.indexers.as_ref().is_none_or(|owners| owners[index]);
+        if self.indexers.is_none()
+            && self.fields.count("index_topk_freq")?.is_some_and(|every| every.get() > 1)
+        {
+            warnings.push(Warning::new(
+                self.fields.path_of("index_topk_freq"),
+                "indexer_types is absent, so every layer is taken to own index keys; that errs high",
+            ));
+        }
+        let top_k = self.top_k("index_topk", "token", warnings)?;
+        let index = if owns {
+            Some(IndexKeys {
+                width: self.fields.require(&["index_head_dim"], "an indexer")?,
+                heads: Fact::layout(1, "one key for all index heads"),
+                query_heads: self.fields.count("index_n_heads")?,
+                pool: self
+                    .fields
+                    .count("index_kpool")?
+                    .unwrap_or_else(|| Fact::layout(1, "a key for every token")),
+                layout: IndexLayout::Dsa,
+                top_k: top_k.clone(),
+            })
+        } else {
+            None
+        };
+        Ok(Mixer::Dsa { latent, index, top_k })
+    }
+
+    /// The indexer of attention with heads (Qwen's `qwen4_exp`): one key for every `indexer_compress_ratio` tokens.
+    fn pooled_indexer(&self, warnings: &mut Vec<Warning>) -> Result<Option<IndexKeys>> {
+        let Some(width) = self.fields.count("indexer_head_dim")? else { return Ok(None) };
+        Ok(Some(IndexKeys {
+            width,
+            heads: self.fields.count("indexer_kv_heads")?.unwrap_or_else(|| Fact::layout(1, "one key head")),
+            query_heads: self.fields.count("indexer_n_heads")?,
+            pool: self
+                .fields
+                .count("indexer_compress_ratio")?
+                .unwrap_or_else(|| Fact::layout(1, "a key for every token")),
+            layout: IndexLayout::Plain,
+            top_k: self.top_k("indexer_budget", "token", warnings)?,
+        }))
+    }
+
+    /// The rank of MLA's latents; none where attention has heads. A config with MLA's other fields is never sized by its
+    /// head counts, which are those of the queries.
+    fn latent_rank(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
+        const RANK: &str = "kv_lora_rank";
+        let fields = self.fields;
+        if fields.has(RANK) {
+            return fields.require(&[RANK], "MLA").map(Some);
+        }
+        // Small DeepSeek-VL2 models switch MLA off and say null.
+        if matches!(fields.flag("use_mla")?, Some((_, false))) {
+            return Ok(None);
+        }
+        if let Some(default) = fields.count(RANK)?.filter(|_| !fields.is_null(RANK)) {
+            let what = format!("absent; {} is taken, the default of its class", default.get());
+            warnings.push(Warning::new(fields.path_of(RANK), what));
+            return Ok(Some(default));
+        }
+        let stated = OF_LATENTS.into_iter().find_map(|key| {
+            fields.find(key).filter(|(_, value)| value.as_u64().is_some_and(|width| width > 0))
+        });
+        let Some((other, _)) = stated else { return Ok(None) };
+        let state = if fields.is_null(RANK) { "null" } else { "missing" };
+        let what =
+            format!("{state}, but {other} says that latents are kept (MLA), which need it; give the rank");
+        Err(Error::field(fields.path_of(RANK), what))
+    }
+
+    /// How many tokens or entries an indexer chooses.
+    pub(super) fn top_k(&self, key: &str, read: &str, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
+        let top_k = self.fields.count(key)?;
+        if top_k.is_none() {
+            let state = if self.fields.zero(&[key]).is_some() { "0" } else { "absent" };
+            let what = format!("{state}; a decode step is taken to read every {read}");
+            warnings.push(Warning::new(self.fields.path_of(key), what));
+        }
+        Ok(top_k)
+    }
+}

@@ -1,0 +1,49 @@
+//! Query heads that share one K/V head, or a few, because a switch says so.
+
+use crate::Result;
+use crate::config::class_defaults;
+use crate::config::fields::{Fields, KV_HEADS};
+use crate::fact::Fact;
+
+/// The one head of `multi_query`, whatever counts of K/V heads stand beside it: transformers' `FalconAttention` and
+/// `GPTBigCodeConfig` read the switch first. Falcon's new decoder reads the count.
+pub(super) fn one_head(fields: &Fields<'_>) -> Result<Option<Fact>> {
+    let Some((path, true)) = fields.flag("multi_query")? else { return Ok(None) };
+    if fields.flag("new_decoder_architecture")?.is_some_and(|(_, on)| on) {
+        return Ok(None);
+    }
+    if !class_defaults::shares_one_head(fields.model_type())
+        && let Some(stated) = fields.count_any(&KV_HEADS)?.filter(|stated| stated.get() != 1)
+    {
+        let what = format!("true, but {} says {}; one K/V head is taken", stated.source(), stated.get());
+        fields.doubt(&path, what);
+    }
+    let by_default = if fields.has("multi_query") { "" } else { " is true in this class" };
+    Ok(Some(Fact::derived(1, format!("{path}{by_default}: all query heads share one K/V head"))))
+}
+
+/// `ChatGLM`'s groups, which `multi_query_attention` switches on.
+pub(super) fn groups(fields: &Fields<'_>) -> Result<Option<Fact>> {
+    let switch = fields.flag("multi_query_attention")?;
+    let groups = fields.count("multi_query_group_num")?;
+    let Some(groups) = groups else {
+        let one = |path| Fact::derived(1, format!("{path}: all query heads share one K/V head"));
+        return Ok(switch.filter(|(_, on)| *on).map(|(path, _)| one(path)));
+    };
+    let is_stated = fields.has("multi_query_attention");
+    let path = groups.source().to_string();
+    match switch {
+        Some((_, true)) => Ok(Some(groups)),
+        Some((switch, false)) => {
+            let state = if is_stated { "false" } else { "absent, and false in this class" };
+            let count = groups.get();
+            fields.doubt(path, format!("{count}, but {switch} is {state}; the groups are not used"));
+            Ok(None)
+        }
+        None => {
+            let what = format!("{}, and multi_query_attention is absent; the groups are used", groups.get());
+            fields.doubt(path, what);
+            Ok(Some(groups))
+        }
+    }
+}
