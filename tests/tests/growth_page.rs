@@ -97,7 +97,7 @@ mod in_chromium {
         let [(_, _), (_, _), (_, reserved)] = &figures(&page, "reserved_bytes").await[..] else {
             panic!("three versions are shown")
         };
-        assert_eq!(*reserved, beside["reserved"].as_u64());
+        assert_eq!(*reserved, beside["reserved_bytes"].as_u64());
     }
 
     /// 8 K/V heads over 3 ranks: vLLM refuses, and the page says so in the command line's sentence.

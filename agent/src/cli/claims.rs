@@ -9,8 +9,8 @@ use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Show how the figure of one claim is computed
-    #[arg(value_name = "CLAIM", conflicts_with_all = ["json", "csv"])]
+    /// One claim alone; its table shows how the figure is computed
+    #[arg(value_name = "CLAIM")]
     claim: Option<String>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
@@ -24,15 +24,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut rows = check_claims();
     if let Some(id) = &arguments.claim {
         rows.retain(|row| row.claim.id == *id);
-        let [row] = rows.as_slice() else {
+        if rows.is_empty() {
             return Err(Failure::input(format!("claim: no claim is called {id:?}; see `kvscope claims`")));
-        };
-        let steps = row.working().map_err(|error| Failure::input(format!("{id}: {error}")))?;
-        output::figures(&whole(row, &steps))?;
-    } else if arguments.json {
+        }
+    }
+    if arguments.json {
         output::json(&rows)?;
     } else if arguments.csv {
         output::figures(&exact_rows(&rows).csv())?;
+    } else if let (Some(id), [row]) = (&arguments.claim, rows.as_slice()) {
+        let steps = row.working().map_err(|error| Failure::input(format!("{id}: {error}")))?;
+        output::figures(&whole(row, &steps))?;
     } else {
         output::figures(&text(&rows))?;
     }

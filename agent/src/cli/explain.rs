@@ -1,18 +1,17 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kvscope_sizing::engine::{
-    EngineKind, EngineReport, Query, Reservation, Rest, reservation, size_in_engine,
-};
+use kvscope_sizing::engine::{EngineKind, EngineReport, Query, Reservation, reservation, size_in_engine};
 use kvscope_sizing::{
     Bytes, Derivation, Growth, PublishedFigure, Reads, StateModel, Tokens, UnitSystem, Warning, counted,
 };
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts, warn};
+use super::reserved::{engine_words, reserved_text};
 use crate::failure::Failure;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -167,7 +166,12 @@ fn text(report: &Report<'_>) -> String {
     let shown = report.resident_bytes.display(UnitSystem::Decimal);
     add(&mut text, format!("\nresident: {} ({shown})", report.resident_bytes));
     if let Some(beside) = &report.reservation {
-        add(&mut text, reserved_text(beside));
+        if let Some(reserved) =
+            report.reserved.as_ref().filter(|_| beside.engine.kind() != EngineKind::Logical)
+        {
+            add(&mut text, format!("\n{}", engine_words(reserved)));
+        }
+        add(&mut text, format!("\n{}", reserved_text(beside).trim_end()));
     }
     for figure in &report.published {
         add(&mut text, format!("\npublished: {} ({})\n  {}", figure.figure, figure.source, figure.remark));
@@ -179,40 +183,6 @@ fn text(report: &Report<'_>) -> String {
         add(&mut text, format!("  {source}"));
     }
     text
-}
-
-/// Reserved beside logical, part by part, then what lies between them by its reasons.
-fn reserved_text(beside: &Reservation) -> String {
-    let name = if beside.engine.kind() == EngineKind::Logical {
-        "one rank".to_owned()
-    } else {
-        format!("reserved by {}", beside.engine)
-    };
-    let mut parts = Figures::new(1, &["part", "logical", name.as_str()]);
-    for part in &beside.parts {
-        parts.row([part.what.to_owned(), part.logical.to_string(), part.reserved.to_string()]);
-    }
-    parts.row(["together".to_owned(), beside.logical.to_string(), beside.reserved.to_string()]);
-    let mut between = Figures::new(1, &["between them", "bytes", "why"]).text_last();
-    for row in &beside.padding {
-        between.row([row.what.clone(), format!("+ {}", row.bytes), row.why.clone()]);
-    }
-    match &beside.rest {
-        Rest::None => {}
-        Rest::More(bytes, why) => {
-            between.row(["kept otherwise".to_owned(), format!("+ {bytes}"), (*why).to_owned()])
-        }
-        Rest::Less(bytes, why) => {
-            between.row(["kept otherwise".to_owned(), format!("- {bytes}"), (*why).to_owned()])
-        }
-    }
-    if beside.once > Bytes::ZERO {
-        let why = "once for the whole pool, and in neither figure: a null block that is never handed out";
-        between.row(["besides".to_owned(), beside.once.to_string(), why.to_owned()]);
-    } else if beside.padding.is_empty() && beside.rest == Rest::None {
-        return format!("\n{}", parts.render().trim_end());
-    }
-    format!("\n{}\n{}", parts.render(), between.render().trim_end())
 }
 
 fn entry_words(step: &Step, entries: u64) -> String {

@@ -21,8 +21,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     accounting: Accounting,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
 }
 
 /// What fits, found by inverting the growth function or what the engine reserves: exact to one token and one request.
@@ -31,6 +34,7 @@ struct Fit {
     model: String,
     memory_bytes: Bytes,
     engine: Engine,
+    settings: Settings,
     batch: u64,
     /// Tokens that fit for each request of the batch; null where not even the fixed part fits.
     largest_context: Option<Tokens>,
@@ -66,7 +70,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&fits);
     }
-    output::figures(&table(&fits, memory, batch).render())?;
+    if arguments.csv {
+        output::figures(&exact_rows(&fits).csv())?;
+    } else {
+        output::figures(&table(&fits, &shown(memory, &arguments.memory), batch).render())?;
+    }
     warn(warnings.iter().map(|(label, warning)| (label.as_str(), warning)));
     Ok(())
 }
@@ -115,6 +123,7 @@ impl Question<'_> {
             model: model.label.clone(),
             memory_bytes: self.memory,
             engine: self.engine.clone(),
+            settings: self.settings.clone(),
             batch: self.batch,
             largest_context,
             unbounded,
@@ -126,13 +135,16 @@ impl Question<'_> {
     }
 }
 
-fn table(fits: &[Fit], memory: Bytes, batch: u64) -> Figures {
+/// Bytes in the system of units that they were asked in.
+fn shown(memory: Bytes, asked: &str) -> String {
+    let system = if asked.contains(['i', 'I']) { UnitSystem::Binary } else { UnitSystem::Decimal };
+    memory.display(system)
+}
+
+fn table(fits: &[Fit], memory: &str, batch: u64) -> Figures {
     let requests = if batch == 1 { "one request".to_owned() } else { format!("{batch} requests") };
-    let place = match fits.first() {
-        Some(fit) if fit.engine.kind() != EngineKind::Logical => format!(" on one rank of {}", fit.engine),
-        _ => String::new(),
-    };
-    let longest = format!("longest context, {requests} in {}{place}", memory.display(UnitSystem::Decimal));
+    let place = fits.first().map_or(String::new(), place);
+    let longest = format!("longest context, {requests} in {memory}{place}");
     let mut header = vec!["model".to_owned(), longest, "config allows".to_owned()];
     if let Some(fit) = fits.first() {
         header.extend(fit.batches.iter().map(|at| format!("requests of {}", at.context.short())));
@@ -152,4 +164,51 @@ fn table(fits: &[Fit], memory: Bytes, batch: u64) -> Figures {
         table.row([fit.model.clone(), longest, allowed].into_iter().chain(batches));
     }
     table
+}
+
+/// ` on one rank of 8, vllm@0.33`
+fn place(fit: &Fit) -> String {
+    let kind = fit.engine.kind();
+    let ranks = match kind {
+        EngineKind::LlamaCpp => 1,
+        _ => fit.settings.tp().saturating_mul(fit.settings.pp()),
+    };
+    let rank = if ranks > 1 { format!(" on one rank of {ranks}") } else { String::new() };
+    if kind == EngineKind::Logical { rank } else { format!("{rank}, {}", fit.engine) }
+}
+
+/// A row for each context, or one without.
+fn exact_rows(fits: &[Fit]) -> Figures {
+    let header = [
+        "model",
+        "engine",
+        "memory_bytes",
+        "batch",
+        "largest_context_tokens",
+        "unbounded",
+        "max_context_tokens",
+        "context_tokens",
+        "largest_batch",
+    ];
+    let mut rows = Figures::new(2, &header);
+    let count = |count: Option<u64>| count.map_or(String::new(), |count| count.to_string());
+    for fit in fits {
+        let row = [
+            fit.model.clone(),
+            fit.engine.to_string(),
+            fit.memory_bytes.get().to_string(),
+            fit.batch.to_string(),
+            count(fit.largest_context.map(Tokens::get)),
+            fit.unbounded.to_string(),
+            count(fit.max_context),
+        ];
+        if fit.batches.is_empty() {
+            rows.row(row.into_iter().chain([String::new(), String::new()]));
+            continue;
+        }
+        for at in &fit.batches {
+            rows.row(row.clone().into_iter().chain([at.context.get().to_string(), count(at.largest_batch)]));
+        }
+    }
+    rows
 }

@@ -11,6 +11,7 @@ mod layers;
 mod log;
 mod models;
 mod request;
+mod reserved;
 mod serve;
 mod size;
 

@@ -123,39 +123,61 @@ fn the_longest_request_is_the_engines_own_estimate() {
 #[test]
 fn an_engine_holds_what_is_found_and_no_more() {
     let memory = Bytes::new(24 << 30);
+    let (mut contexts, mut batches) = (0, 0);
     for entry in catalogue() {
         let architecture = entry.architecture().unwrap();
         for kind in EngineKind::ALL.into_iter().filter(|kind| *kind != EngineKind::Vllm) {
             let settings = Settings::default();
-            let mut query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+            let query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+            let reserved = |tokens: u64, batch: u64| {
+                let context = Some(Tokens::new(tokens));
+                reserved_bytes(&Query { context, batch, ..query.clone() }).unwrap()
+            };
+            let name = format!("{} in {}", entry.id, kind.name());
             for batch in [1, 6] {
-                query.batch = batch;
-                let Ok(found) = largest_context_in(&query, memory, Tokens::new(1 << 30)) else { continue };
-                // llama.cpp divides its context by the sequences.
-                let sharing = if kind == EngineKind::LlamaCpp { batch } else { 1 };
-                let reserved = |tokens: u64| {
-                    let asked = Query { context: Some(Tokens::new(tokens * sharing)), ..query.clone() };
-                    reserved_bytes(&asked).unwrap()
+                let asked = Query { batch, ..query.clone() };
+                let found = match largest_context_in(&asked, memory, Tokens::new(1 << 30)) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        let own = reserved_bytes(&Query { context: Some(Tokens::new(1)), ..asked });
+                        assert_eq!(own, Err(error), "{name}");
+                        continue;
+                    }
                 };
+                contexts += 1;
                 match found {
-                    LargestContext::Nothing => assert!(reserved(1) > memory, "{} in {kind:?}", entry.id),
-                    LargestContext::Limit { tokens } => assert!(reserved(tokens.get()) <= memory),
+                    LargestContext::Nothing => assert!(reserved(1, batch) > memory, "{name}"),
+                    LargestContext::Limit { tokens } => {
+                        assert!(reserved(tokens.get(), batch) <= memory, "{name}");
+                    }
                     LargestContext::Budget { tokens } => {
-                        assert!(reserved(tokens.get()) <= memory, "{} in {kind:?}: {tokens}", entry.id);
-                        assert!(reserved(tokens.get() + 1) > memory, "{} in {kind:?}: {tokens}", entry.id);
+                        assert!(reserved(tokens.get(), batch) <= memory, "{name}: {tokens}");
+                        assert!(reserved(tokens.get() + 1, batch) > memory, "{name}: {tokens}");
                     }
                 }
             }
             let Ok(Some(requests)) = largest_batch_in(&query, memory, Tokens::new(5000)) else { continue };
-            let reserved = |batch: u64| {
-                let sharing = if kind == EngineKind::LlamaCpp { batch } else { 1 };
-                let context = Some(Tokens::new(5000 * sharing));
-                reserved_bytes(&Query { context, batch, ..query.clone() }).unwrap()
-            };
-            assert!(requests == 0 || reserved(requests) <= memory, "{} in {kind:?}: {requests}", entry.id);
-            assert!(reserved(requests + 1) > memory, "{} in {kind:?}: {requests}", entry.id);
+            batches += 1;
+            assert!(requests == 0 || reserved(5000, requests) <= memory, "{name}: {requests}");
+            assert!(reserved(5000, requests + 1) > memory, "{name}: {requests}");
         }
     }
+    assert!(contexts > 400 && batches > 200, "{contexts} contexts, {batches} batches");
+}
+
+/// Kimi-K2.6 in llama.cpp keeps 61 layers × 576 f16 values a token: 70,272 B. Two requests of 4096 tokens, a multiple of
+/// 256 cells, take 575,668,224 B; with a byte less a request loses 256 cells.
+#[test]
+fn by_hand_in_llama_cpp() {
+    let architecture = find_entry("kimi-k2.6").unwrap().architecture().unwrap();
+    let settings = Settings::default();
+    let mut query = Query::new(&architecture, "llama.cpp".parse().unwrap(), &settings).unwrap();
+    query.batch = 2;
+    let found = |bytes: u64| largest_context_in(&query, Bytes::new(bytes), Tokens::MAX);
+    assert_eq!(found(575_668_224), Ok(LargestContext::Budget { tokens: Tokens::new(4096) }));
+    assert_eq!(found(575_668_223), Ok(LargestContext::Budget { tokens: Tokens::new(4096 - 256) }));
+    assert_eq!(largest_batch_in(&query, Bytes::new(575_668_224), Tokens::new(4096)), Ok(Some(2)));
+    assert_eq!(largest_batch_in(&query, Bytes::new(575_668_224), Tokens::new(4097)), Ok(Some(1)));
 }
 
 /// MiniMax-M2.7 in vLLM 0.33: a block is 16 × 253,952 = 4,063,232 B. 10 GiB are 2642 blocks, one of which is never

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
-use kvscope_sizing::engine::{Engine, EngineSize, Figure, Quantity, size_in_engine};
-use kvscope_sizing::{Settings, Tokens, UnitSystem};
+use kvscope_sizing::engine::{
+    Engine, EngineReport, EngineSize, Figure, Quantity, Unanswered, size_in_engine,
+};
+use kvscope_sizing::{Settings, UnitSystem};
 
 use super::Arguments;
 use crate::cli::request::warn;
+use crate::cli::reserved::{engine_words, reserved_text};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -43,25 +46,29 @@ pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -
 fn text(size: &EngineSize) -> String {
     let report = &size.report;
     let context = size.logical.context.map_or(String::new(), |n| format!(" at {n} tokens"));
-    let mut text = format!("{} in {}{context}\n\n", size.logical.model, report.engine);
+    let batch = match size.logical.batch {
+        1 => String::new(),
+        batch => format!(", batch {batch}"),
+    };
+    let mut text = format!("{} in {}{context}{batch}\n\n", size.logical.model, engine_words(report));
     let mut table = Figures::new(1, &["figure", "rounded", "exact"]);
     // Parts that the model does not have are left out here; the JSON holds them.
     for (quantity, figure) in report.figures.iter().filter(|(_, figure)| figure.as_f64() != 0.0) {
         let (rounded, exact) = shown(*quantity, *figure);
-        table.row([label(*quantity, report.max_model_len), rounded, exact]);
+        table.row([label(*quantity, size), rounded, exact]);
     }
     if let Some(bytes) = size.logical.resident_bytes {
         table.row(["Logical".to_owned(), bytes.display(UnitSystem::Decimal), bytes.to_string()]);
     }
     text.push_str(&table.render());
-    if !report.padding.is_empty() {
-        let mut padding = Figures::new(1, &["padding", "rounded", "exact", "why"]).text_last();
-        for row in &report.padding {
-            let rounded = row.bytes.display(UnitSystem::Decimal);
-            padding.row([row.what.clone(), rounded, row.bytes.to_string(), row.why.clone()]);
-        }
+    if let Some(beside) = &size.reservation {
         text.push('\n');
-        text.push_str(&padding.render());
+        text.push_str(&reserved_text(beside));
+    }
+    // The reservation has the padding of its own requests.
+    if !report.padding.is_empty() && (size.reservation.is_none() || report.padding_of.is_none()) {
+        text.push('\n');
+        text.push_str(&padding(report));
     }
     if !report.log_lines.is_empty() {
         text.push_str("\nLines of the engine's log\n");
@@ -69,21 +76,53 @@ fn text(size: &EngineSize) -> String {
             writeln!(text, "  {line}").expect("writing to a string");
         }
     }
-    if !report.unanswered.is_empty() {
+    let mut asked = report.unanswered.iter().filter(|row| belongs(row, size)).peekable();
+    if asked.peek().is_some() {
         text.push_str("\nNot computed\n");
-        for row in &report.unanswered {
-            writeln!(text, "  {}: {}", label(row.quantity, report.max_model_len), row.why)
-                .expect("writing to a string");
-        }
+    }
+    for row in asked {
+        writeln!(text, "  {}: {}", label(row.quantity, size).trim_start(), row.why)
+            .expect("writing to a string");
     }
     text
 }
 
-/// The words for a figure, with the length that it is for.
-fn label(quantity: Quantity, longest: Option<Tokens>) -> String {
+fn padding(report: &EngineReport) -> String {
+    let of = match report.padding_of {
+        None => "padding of the pools".to_owned(),
+        Some(of) if of.batch == 1 => format!("padding of one request of {} tokens", of.context),
+        Some(of) => format!("padding of {} requests of {} tokens", of.batch, of.context),
+    };
+    let mut padding = Figures::new(1, &[of.as_str(), "rounded", "exact", "why"]).text_last();
+    for row in &report.padding {
+        let rounded = row.bytes.display(UnitSystem::Decimal);
+        padding.row([row.what.clone(), rounded, row.bytes.to_string(), row.why.clone()]);
+    }
+    padding.render()
+}
+
+/// Whether a figure that lacks a setting is missed here: not the naive one, which nobody asked for, and no stored states
+/// of a model without states. The JSON lists every one.
+fn belongs(row: &Unanswered, size: &EngineSize) -> bool {
+    match row.quantity {
+        Quantity::OverestimateFactor => size.logical.settings.naive.is_some(),
+        Quantity::CheckpointBytes => {
+            size.figure(Quantity::StateBytes).is_some_and(|figure| figure.as_f64() != 0.0)
+        }
+        _ => true,
+    }
+}
+
+/// The words for a figure, with the length that it is for and the ranks that it is one of.
+fn label(quantity: Quantity, size: &EngineSize) -> String {
     let words = quantity.label();
-    match longest {
-        Some(longest) if words.contains(LONGEST) => words.replace(LONGEST, &format!("{longest} tokens")),
+    let ranks = size.reservation.as_ref().map_or(1, |beside| beside.ranks);
+    match (quantity, size.report.max_model_len) {
+        (Quantity::EstimatedMaxModelLen, Some(longest)) => {
+            format!("{words}, at most max_model_len {longest}")
+        }
+        (_, Some(longest)) if words.contains(LONGEST) => words.replace(LONGEST, &format!("{longest} tokens")),
+        (Quantity::ResidentBytes, _) if ranks > 1 => format!("{words}, one rank of {ranks}"),
         _ if words.starts_with(|c: char| c.is_lowercase()) => format!("  {words}"),
         _ => words.to_owned(),
     }

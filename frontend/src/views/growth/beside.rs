@@ -28,7 +28,7 @@ pub(super) fn beside(page: Page) -> AnyView {
                     <p class="quiet">{note}</p>
                     {parts(&beside, page.view(|view| view.units))}
                     {between(&beside, page.view(|view| view.units))}
-                    {once(beside.once, page.view(|view| view.units))}
+                    {once(&beside, page.view(|view| view.units))}
                 </section>
             }
             .into_any()
@@ -105,14 +105,9 @@ fn between(beside: &Reservation, units: UnitSystem) -> AnyView {
 }
 
 /// What no request holds.
-fn once(of: Bytes, units: UnitSystem) -> AnyView {
-    if of == Bytes::ZERO {
-        return nothing();
-    }
-    let words = format!(
-        "Besides, once for the whole pool: {}, a null block that is never handed out.",
-        of.display(units)
-    );
+fn once(beside: &Reservation, units: UnitSystem) -> AnyView {
+    let Some(why) = beside.once_why else { return nothing() };
+    let words = format!("Besides, once for the whole pool: {}, {why}.", beside.once.display(units));
     view! { <p class="quiet">{words}</p> }.into_any()
 }
 

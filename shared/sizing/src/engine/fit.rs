@@ -1,6 +1,9 @@
 //! Capacity under an engine's accounting, by inversion of what it reserves.
 
-use super::{EngineKind, Query, profile, reserved_bytes};
+use std::cell::RefCell;
+
+use super::reserved::of_requests;
+use super::{Query, profile, reserved_bytes};
 use crate::capacity::{LargestContext, largest_fitting};
 use crate::{Bytes, Error, ErrorKind, Result, Tokens};
 
@@ -30,9 +33,8 @@ pub fn largest_context_in(query: &Query<'_>, memory: Bytes, limit: Tokens) -> Re
     if fits(limit.get())? {
         return Ok(LargestContext::Limit { tokens: limit });
     }
-    // What was no error for one token is none for more.
-    let tokens = largest_fitting(limit.get(), |tokens| fits(tokens).unwrap_or(false));
-    Ok(LargestContext::Budget { tokens: Tokens::new(tokens) })
+    let tokens = Tokens::new(largest_where(limit.get(), fits)?);
+    Ok(LargestContext::Budget { tokens })
 }
 
 /// The most requests of `context` tokens that fit `memory` on one rank; `None` where any number does.
@@ -49,7 +51,19 @@ pub fn largest_batch_in(query: &Query<'_>, memory: Bytes, context: Tokens) -> Re
     if fits(MOST_REQUESTS)? {
         return Ok(None);
     }
-    Ok(Some(largest_fitting(MOST_REQUESTS, |requests| fits(requests).unwrap_or(false))))
+    Ok(Some(largest_where(MOST_REQUESTS, fits)?))
+}
+
+/// The largest number up to `limit` that fits, or the first error on the way to it.
+fn largest_where(limit: u64, fits: impl Fn(u64) -> Result<bool>) -> Result<u64> {
+    let failed = RefCell::new(None);
+    let found = largest_fitting(limit, |number| {
+        fits(number).unwrap_or_else(|error| {
+            failed.borrow_mut().get_or_insert(error);
+            false
+        })
+    });
+    failed.into_inner().map_or(Ok(found), Err)
 }
 
 fn check(query: &Query<'_>) -> Result<()> {
@@ -77,10 +91,8 @@ fn fits(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<
 
 /// What the engine reserves for `batch` requests of `tokens` each, and what its pool has once.
 fn needed(query: &Query<'_>, tokens: Tokens, batch: u64) -> Result<Bytes> {
-    // llama.cpp divides one context by its sequences; the other engines count each request alone.
-    let sharing = if query.engine.kind() == EngineKind::LlamaCpp { batch } else { 1 };
-    let context = tokens.get().checked_mul(sharing);
-    let context = context.ok_or_else(|| Error::overflow(format!("{tokens} tokens × {sharing} requests")))?;
-    let asked = Query { context: Some(Tokens::new(context)), batch, ..query.clone() };
+    let asked = Query { context: Some(tokens), batch, ..query.clone() };
+    let settings = of_requests(&asked)?;
+    let asked = Query { settings: &settings, ..asked };
     reserved_bytes(&asked)?.plus(profile(&asked)?.pool_overhead()?)
 }

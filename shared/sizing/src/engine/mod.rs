@@ -4,6 +4,7 @@
 //! log lines are read. What changed between versions of an engine is data beside its rules. `model_type` and
 //! `architectures` are fields of a config and may choose a rule; a catalogue id may not.
 
+mod differences;
 mod fit;
 mod formats;
 mod llama_cpp;
@@ -24,7 +25,7 @@ mod vllm;
 pub use fit::{largest_batch_in, largest_context_in};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
-pub use report::{EngineReport, Padding, Unanswered};
+pub use report::{EngineReport, Padding, PaddingOf, Unanswered};
 pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes, reserved_curve};
 pub use size::{EngineSize, size_in_engine};
 
@@ -188,6 +189,7 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
         max_model_len: query.max_model_len().ok().map(Tokens::new),
         figures,
         unanswered,
+        padding_of: report::padding_of(query),
         padding: plan.padding()?,
         log_lines: plan.log_lines()?,
         warnings: all_warnings(query, plan.as_ref()),

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Engine, Figure, Quantity};
+use super::{Engine, EngineKind, Figure, Quantity, Query};
 use crate::warning::Warning;
 use crate::{Bytes, Tokens};
 
@@ -18,6 +18,8 @@ pub struct EngineReport {
     pub figures: Vec<(Quantity, Figure)>,
     /// Figures that the engine has, with the setting that they lack.
     pub unanswered: Vec<Unanswered>,
+    /// What the padding is of; `None` where it is of the pools.
+    pub padding_of: Option<PaddingOf>,
     /// Where reserved bytes hold no state.
     pub padding: Vec<Padding>,
     /// The lines that the engine would print.
@@ -35,8 +37,16 @@ pub struct Unanswered {
     pub why: String,
 }
 
-/// Reserved bytes that hold no state, counted for one request of the longest length. What the pool has once, such as its
-/// null block, is counted once.
+/// The requests that padding is counted for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct PaddingOf {
+    /// Tokens of each.
+    pub context: Tokens,
+    /// How many.
+    pub batch: u64,
+}
+
+/// Reserved bytes that hold no state.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Padding {
     /// What is padded.
@@ -47,23 +57,50 @@ pub struct Padding {
     pub why: String,
 }
 
+/// What a profile's own padding is of, without a reservation: vLLM's is of one request of the longest length, and of the
+/// null block once; SGLang's is of the pools.
+pub(super) fn padding_of(query: &Query<'_>) -> Option<PaddingOf> {
+    match query.engine.kind() {
+        EngineKind::Vllm => Some(PaddingOf { context: Tokens::new(query.max_model_len().ok()?), batch: 1 }),
+        EngineKind::SgLang => None,
+        _ => Some(PaddingOf { context: query.context?, batch: query.batch }),
+    }
+}
+
 impl EngineReport {
+    /// The engine at the version whose rules answered: the newest known where none is named. `None` where rules do not go
+    /// by version, or where a warning says which were taken.
+    pub fn rules(&self) -> Option<String> {
+        let newest = self.engine.kind().newest()?;
+        if self.engine.warning().is_some() {
+            return None;
+        }
+        let named = self.engine.to_string();
+        if named.contains('@') {
+            return Some(named);
+        }
+        Some(format!("{named}@{}", newest.iter().map(u32::to_string).collect::<Vec<_>>().join(".")))
+    }
+
     /// One figure, if it could be computed.
     pub fn figure(&self, quantity: Quantity) -> Option<Figure> {
         self.figures.iter().find(|(known, _)| *known == quantity).map(|(_, figure)| *figure)
     }
 }
 
-/// Quantities by name, beside `engine`, `max_model_len`, `unanswered`, `padding`, `log_lines` and `warnings`.
+/// Quantities by name, beside `engine`, `rules`, `max_model_len`, `unanswered`, `padding_of`, `padding`,
+/// `log_lines` and `warnings`.
 impl Serialize for EngineReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut json = serializer.serialize_map(None)?;
         json.serialize_entry("engine", &self.engine)?;
+        json.serialize_entry("rules", &self.rules())?;
         json.serialize_entry("max_model_len", &self.max_model_len)?;
         for (quantity, figure) in &self.figures {
             json.serialize_entry(quantity.name(), figure)?;
         }
         json.serialize_entry("unanswered", &self.unanswered)?;
+        json.serialize_entry("padding_of", &self.padding_of)?;
         json.serialize_entry("padding", &self.padding)?;
         json.serialize_entry("log_lines", &self.log_lines)?;
         json.serialize_entry("warnings", &self.warnings)?;

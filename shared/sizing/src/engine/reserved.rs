@@ -1,21 +1,23 @@
 //! What an engine reserves for a batch, over many contexts and beside the logical bytes at one.
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
+use super::differences::{Differences, ranks};
 use super::shard::quantity_of;
 use super::{Engine, EngineKind, Figure, Padding, Quantity, Query, answer, profile};
 use crate::settings::Settings;
 use crate::size::StateModel;
-use crate::state::ComponentKind;
-use crate::{Bytes, Error, Result, Tokens};
+use crate::state::{ComponentKind, counted};
+use crate::{Bytes, Error, Result, Tokens, group_digits};
 
-/// The parts that resident bytes are divided into, with the words for them.
-const PARTS: [(Quantity, &str); 5] = [
-    (Quantity::KvBytes, "caches of every token"),
-    (Quantity::IndexBytes, "index keys"),
-    (Quantity::WindowBytes, "windows and chunks"),
-    (Quantity::StateBytes, "recurrent and compressor state"),
-    (Quantity::CrossBytes, "cross-attention"),
+/// The parts that resident bytes are divided into.
+const PARTS: [Quantity; 5] = [
+    Quantity::KvBytes,
+    Quantity::IndexBytes,
+    Quantity::WindowBytes,
+    Quantity::StateBytes,
+    Quantity::CrossBytes,
 ];
 
 /// Reserved and logical bytes of one batch at one context, and what lies between them:
@@ -24,41 +26,68 @@ const PARTS: [(Quantity, &str); 5] = [
 pub struct Reservation {
     /// The engine.
     pub engine: Engine,
+    /// Ranks that share one copy of the model; the reserved bytes are of one of them.
+    pub ranks: u64,
     /// Dense bytes of the whole batch, unsharded.
+    #[serde(rename = "logical_bytes")]
     pub logical: Bytes,
     /// What the engine reserves for the batch, on the rank that holds most.
+    #[serde(rename = "reserved_bytes")]
     pub reserved: Bytes,
+    /// The reserved bytes as blocks of the pool, where the engine has blocks of one size.
+    pub worked: Option<String>,
     /// Both by part; the columns add up to the two figures above. Parts that neither has are left out.
     pub parts: Vec<ReservedPart>,
     /// Where reserved bytes hold no state, for the whole batch at this context.
     pub padding: Vec<Padding>,
     /// What is left between both.
     pub rest: Rest,
-    /// Bytes that the pool has once, whatever it holds, beside what is reserved for requests: vLLM's null block.
+    /// Bytes that the pool has once, whatever it holds, beside what is reserved for requests.
+    #[serde(rename = "once_bytes")]
     pub once: Bytes,
+    /// What those bytes are, in words; `None` where there are none.
+    pub once_why: Option<&'static str>,
 }
 
 /// One part in both accountings.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct ReservedPart {
     /// What it is, in words.
     pub what: &'static str,
     /// Dense bytes, unsharded.
+    #[serde(rename = "logical_bytes")]
     pub logical: Bytes,
     /// Reserved bytes.
+    #[serde(rename = "reserved_bytes")]
     pub reserved: Bytes,
+    /// How the reserved bytes come about: tokens × layers × bytes × requests. `None` where they are no such product.
+    pub worked: Option<String>,
 }
 
-/// What the named padding leaves between logical and reserved bytes.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// What the named padding leaves between logical and reserved bytes. In JSON null, or `{bytes, sign, why}`.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rest {
     /// Nothing.
     None,
     /// The engine keeps this much more, and why.
-    More(Bytes, &'static str),
+    More(Bytes, String),
     /// The engine keeps this much less, and why.
-    Less(Bytes, &'static str),
+    Less(Bytes, String),
+}
+
+impl Serialize for Rest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let (bytes, sign, why) = match self {
+            Self::None => return serializer.serialize_none(),
+            Self::More(bytes, why) => (bytes, "+", why),
+            Self::Less(bytes, why) => (bytes, "-", why),
+        };
+        let mut json = serializer.serialize_struct("Rest", 3)?;
+        json.serialize_field("bytes", bytes)?;
+        json.serialize_field("sign", sign)?;
+        json.serialize_field("why", why)?;
+        json.end()
+    }
 }
 
 /// Puts what the query's engine reserves beside the logical bytes.
@@ -68,7 +97,8 @@ pub enum Rest {
 /// No context, settings that do not fit the model, or an overflow.
 pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
     let n = query.need_context()?;
-    let settings = of_requests(query);
+    let asked = query;
+    let settings = of_requests(query)?;
     let query = &Query { settings: &settings, ..query.clone() };
     let plan = profile(query)?;
     let part = |quantity: Quantity| match plan.figure(quantity)? {
@@ -81,25 +111,60 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         let of = ComponentKind::ALL.into_iter().zip(kinds).filter(|(kind, _)| quantity_of(*kind) == quantity);
         of.map(|(_, bytes)| bytes).try_fold(Bytes::ZERO, Bytes::plus)?.times(query.batch)
     };
+    let differences = Differences::new(asked, plan.as_ref(), &PARTS)?;
     let mut parts = Vec::new();
     let (mut logical, mut named) = (Bytes::ZERO, Bytes::ZERO);
-    for (quantity, what) in PARTS {
-        let row = ReservedPart { what, logical: dense(quantity)?, reserved: part(quantity)? };
-        logical = logical.plus(row.logical)?;
-        named = named.plus(row.reserved)?;
-        if row.logical.plus(row.reserved)? > Bytes::ZERO {
-            parts.push(row);
+    for quantity in PARTS {
+        let (dense, held) = (dense(quantity)?, part(quantity)?);
+        logical = logical.plus(dense)?;
+        named = named.plus(held)?;
+        if dense.plus(held)? > Bytes::ZERO {
+            let worked = differences.worked(quantity, held);
+            parts.push(ReservedPart { what: quantity.label(), logical: dense, reserved: held, worked });
         }
     }
     if reserved > named {
         let reserved = Bytes::new(reserved.get() - named.get());
-        parts.push(ReservedPart { what: "unused width of blocks", logical: Bytes::ZERO, reserved });
+        let what = "unused width of blocks";
+        parts.push(ReservedPart { what, logical: Bytes::ZERO, reserved, worked: None });
     }
     let padding = plan.held_padding()?;
     let explained = padding.iter().map(|row| row.bytes).try_fold(logical, Bytes::plus)?;
-    let rest = rest(query, explained, reserved);
-    let (engine, once) = (query.engine.clone(), plan.pool_overhead()?);
-    Ok(Reservation { engine, logical, reserved, parts, padding, rest, once })
+    let once = plan.pool_overhead()?;
+    Ok(Reservation {
+        engine: query.engine.clone(),
+        ranks: ranks(query),
+        logical,
+        reserved,
+        worked: blocks(query, reserved, once),
+        parts,
+        padding,
+        rest: differences.rest(logical, explained, reserved),
+        once,
+        once_why: (once > Bytes::ZERO).then(|| once_why(query.engine.kind())),
+    })
+}
+
+/// What a pool has once.
+fn once_why(kind: EngineKind) -> &'static str {
+    match kind {
+        EngineKind::Vllm => "a null block that is never handed out",
+        _ => "what the pool has, whatever it holds",
+    }
+}
+
+/// vLLM's reserved bytes by blocks, all as wide as the one that it never hands out.
+fn blocks(query: &Query<'_>, reserved: Bytes, once: Bytes) -> Option<String> {
+    let vllm = query.engine.kind() == EngineKind::Vllm && once > Bytes::ZERO && query.batch > 0;
+    let blocks = reserved.get().checked_div(once.get()).filter(|_| vllm)?;
+    let of_requests = match query.batch {
+        1 => format!("{} of one request", counted(blocks, "block", "blocks")),
+        batch => format!("{} of {batch} requests", counted(blocks, "block", "blocks")),
+    };
+    reserved
+        .get()
+        .is_multiple_of(once.get())
+        .then(|| format!("{of_requests} × {} B", group_digits(once.get())))
 }
 
 /// What the query's engine reserves for the batch at each of `contexts`, whatever the query's own. The list ends before
@@ -111,7 +176,7 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
 pub fn reserved_curve(query: &Query<'_>, contexts: &[Tokens]) -> Result<Vec<Bytes>> {
     let at = |n: Tokens| Query { context: Some(n), ..query.clone() };
     let first = contexts.first().map_or_else(|| query.clone(), |n| at(*n));
-    let settings = of_requests(&first);
+    let settings = of_requests(&first)?;
     let first = Query { settings: &settings, ..first };
     let plan = profile(&first)?;
     let mut curve = Vec::with_capacity(contexts.len());
@@ -131,7 +196,7 @@ pub fn reserved_curve(query: &Query<'_>, contexts: &[Tokens]) -> Result<Vec<Byte
 ///
 /// No context, settings that do not fit the model, or an overflow.
 pub fn reserved_bytes(query: &Query<'_>) -> Result<Bytes> {
-    let settings = of_requests(query);
+    let settings = of_requests(query)?;
     match answer(&Query { settings: &settings, ..query.clone() }, Quantity::ResidentBytes)? {
         Figure::Bytes(bytes) => Ok(bytes),
         other => Err(Error::setting("resident_bytes", format!("{other} is no number of bytes"))),
@@ -139,32 +204,17 @@ pub fn reserved_bytes(query: &Query<'_>) -> Result<Bytes> {
 }
 
 /// The query's settings, with room for every request of the batch: llama.cpp divides one context among its sequences.
-fn of_requests(query: &Query<'_>) -> Settings {
+pub(super) fn of_requests(query: &Query<'_>) -> Result<Settings> {
     let mut settings = query.settings.clone();
-    if query.engine.kind() == EngineKind::LlamaCpp && settings.n_ctx.is_none() {
-        settings.n_ctx = query.context.map(|n| n.get().saturating_mul(query.batch));
+    if query.engine.kind() != EngineKind::LlamaCpp || settings.n_ctx.is_some() {
+        return Ok(settings);
     }
-    settings
-}
-
-fn rest(query: &Query<'_>, explained: Bytes, reserved: Bytes) -> Rest {
-    let settings = query.settings;
-    let ranks = [settings.tp, settings.pp, settings.dcp, settings.dp].into_iter().flatten().any(|n| n > 1);
-    match explained.cmp(&reserved) {
-        std::cmp::Ordering::Equal => Rest::None,
-        std::cmp::Ordering::Less => {
-            let why = "the engine keeps other formats or layers, or spare slots; the parts show where";
-            Rest::More(Bytes::new(reserved.get() - explained.get()), why)
-        }
-        std::cmp::Ordering::Greater => {
-            let why = if ranks {
-                "this is one rank; the others hold the rest"
-            } else {
-                "the engine keeps other formats or fewer layers; the parts show where"
-            };
-            Rest::Less(Bytes::new(explained.get() - reserved.get()), why)
-        }
-    }
+    let Some(context) = query.context else { return Ok(settings) };
+    let sequences = settings.n_seq_max.unwrap_or(query.batch);
+    let cells = context.get().checked_mul(sequences);
+    settings.n_ctx =
+        Some(cells.ok_or_else(|| Error::overflow(format!("{context} tokens × {sequences} sequences")))?);
+    Ok(settings)
 }
 
 #[cfg(test)]
@@ -181,9 +231,7 @@ mod tests {
         let mut compared = 0;
         for entry in catalogue() {
             let architecture = entry.architecture().unwrap();
-            for (kind, settings) in
-                EngineKind::ALL.into_iter().zip([&Settings::default(), &ranks].iter().cycle())
-            {
+            for (kind, settings) in EngineKind::ALL.into_iter().zip([&plain, &ranks].iter().cycle()) {
                 let mut query = Query::new(&architecture, Engine::newest(kind), settings).unwrap();
                 query.batch = 3;
                 let Ok(curve) = reserved_curve(&query, &contexts) else { continue };
@@ -200,6 +248,7 @@ mod tests {
     #[test]
     fn parts_padding_and_rest_add_up() {
         let settings = Settings::default();
+        let mut products = 0;
         for entry in catalogue() {
             let architecture = entry.architecture().unwrap();
             for kind in EngineKind::ALL {
@@ -222,8 +271,34 @@ mod tests {
                 };
                 let between = i128::from(beside.reserved.get()) - i128::from(beside.logical.get());
                 assert_eq!(between, i128::from(padding) + rest, "{} in {kind:?}", entry.id);
+                match &beside.rest {
+                    Rest::None => {}
+                    Rest::More(_, why) | Rest::Less(_, why) => {
+                        assert!(kind != EngineKind::Logical, "{}: {why}", entry.id);
+                        assert!(!why.is_empty(), "{} in {kind:?}", entry.id);
+                    }
+                }
+                for part in &beside.parts {
+                    let Some(worked) = &part.worked else { continue };
+                    assert_eq!(product(worked), part.reserved.get(), "{} in {kind:?}: {worked}", entry.id);
+                    products += 1;
+                }
             }
         }
+        assert!(products > 300, "{products}");
+    }
+
+    /// The product that a line of arithmetic states: `100,032 tokens × 61 layers × 132 B`, fractions as `584/4 B`.
+    fn product(worked: &str) -> u64 {
+        let (mut over, mut under) = (1_u128, 1_u128);
+        for factor in worked.split(" × ") {
+            let number = factor.split(' ').next().unwrap().replace(',', "");
+            let (above, below) = number.split_once('/').unwrap_or((&number, "1"));
+            over *= above.parse::<u128>().unwrap();
+            under *= below.parse::<u128>().unwrap();
+        }
+        assert_eq!(over % under, 0, "{worked}");
+        u64::try_from(over / under).unwrap()
     }
 
     /// Kimi-K2.6 in llama.cpp: two requests of 1000 tokens in one context of 2000, 1024 cells each; 61 layers of 576 f16
@@ -250,6 +325,11 @@ mod tests {
         (query.context, query.batch) = (Some(Tokens::new(99_991)), 2);
         let beside = reservation(&query).unwrap();
         assert_eq!(beside.reserved.get(), 2 * 6250 * 16 * 253_952);
+        assert_eq!(beside.worked.as_deref(), Some("12,500 blocks of 2 requests × 4,063,232 B"));
+        assert_eq!(
+            beside.parts[0].worked.as_deref(),
+            Some("100,000 tokens × 62 layers × 4,096 B × 2 requests")
+        );
         let rows: Vec<_> = beside.padding.iter().map(|row| (row.what.as_str(), row.bytes.get())).collect();
         assert_eq!(rows, [("last blocks", 2 * 9 * 253_952)]);
         assert_eq!(beside.once.get(), 16 * 253_952, "one block is never handed out");

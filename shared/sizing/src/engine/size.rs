@@ -3,12 +3,13 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::{Engine, EngineReport, Figure, Quantity, Query, report};
+use super::reserved::of_requests;
+use super::{Engine, EngineReport, Figure, PaddingOf, Quantity, Query, Reservation, report, reservation};
 use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::size::{Size, StateModel};
 use crate::warning::Warning;
-use crate::{Result, Tokens};
+use crate::{ErrorKind, Result, Tokens};
 
 /// What an engine reserves, and the logical bytes that it reserves them for: the JSON of `kvscope size --engine …`.
 #[derive(Clone, Debug)]
@@ -17,11 +18,15 @@ pub struct EngineSize {
     pub report: EngineReport,
     /// The same request in dense bytes, unsharded, without blocks and padding.
     pub logical: Size,
+    /// Both for the batch at the context, part by part, with what lies between them; `None` without a context, or where
+    /// the engine lacks a setting.
+    pub reservation: Option<Reservation>,
     /// Warnings of both, each once.
     pub warnings: Vec<Warning>,
 }
 
-/// Sizes one model in one engine. `model` is only a label.
+/// Sizes one model in one engine. `model` is only a label. Every request of the batch has the whole context, also where
+/// the engine divides one context among them.
 ///
 /// # Errors
 ///
@@ -39,10 +44,26 @@ pub fn size_in_engine(
     let mut query = Query::new(architecture, engine.clone(), settings)?;
     query.context = context.or(query.context);
     query.batch = batch;
-    let report = report(&query)?;
+    let reservation = query.context.map(|_| beside(&query)).transpose()?.flatten();
+    let settings = of_requests(&query)?;
+    let mut report = report(&Query { settings: &settings, ..query.clone() })?;
+    // The padding of pools stays: it is of no request.
+    if let (Some(found), Some(_), Some(context)) = (&reservation, report.padding_of, query.context) {
+        report.padding_of = Some(PaddingOf { context, batch });
+        report.padding.clone_from(&found.padding);
+    }
     let mut warnings = logical.warnings.clone();
     warnings.extend(report.warnings.iter().filter(|warning| !logical.warnings.contains(warning)).cloned());
-    Ok(EngineSize { report, logical, warnings })
+    Ok(EngineSize { report, logical, reservation, warnings })
+}
+
+/// A setting that is missing is listed in [`EngineReport::unanswered`] already.
+fn beside(query: &Query<'_>) -> Result<Option<Reservation>> {
+    match reservation(query) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::Setting => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl EngineSize {
@@ -56,7 +77,7 @@ impl EngineSize {
 /// the logical ones are kept apart under `logical`.
 impl Serialize for EngineSize {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut json = serializer.serialize_struct("EngineSize", 18)?;
+        let mut json = serializer.serialize_struct("EngineSize", 17)?;
         json.serialize_field("model", &self.logical.model)?;
         json.serialize_field("context", &self.logical.context)?;
         json.serialize_field("batch", &self.logical.batch)?;
@@ -76,6 +97,7 @@ impl Serialize for EngineSize {
             json.serialize_field(absent, &None::<u64>)?;
         }
         json.serialize_field("engine_report", &self.report)?;
+        json.serialize_field("reservation", &self.reservation)?;
         json.serialize_field("logical", &self.logical)?;
         json.serialize_field("warnings", &self.warnings)?;
         json.end()

@@ -1,0 +1,57 @@
+//! Reserved beside logical bytes, as a table.
+
+use std::fmt::Write as _;
+
+use kvscope_sizing::Bytes;
+use kvscope_sizing::engine::{EngineKind, EngineReport, Reservation, Rest};
+
+use crate::output::Figures;
+
+/// Both accountings part by part with the arithmetic of the reserved one, then what lies between them by its reasons.
+pub(super) fn reserved_text(beside: &Reservation) -> String {
+    let name = match (beside.engine.kind(), beside.ranks) {
+        (EngineKind::Logical, 1) => "one rank".to_owned(),
+        (EngineKind::Logical, ranks) => format!("one rank of {ranks}"),
+        (_, 1) => format!("reserved by {}", beside.engine),
+        (_, ranks) => format!("reserved by {}, one rank of {ranks}", beside.engine),
+    };
+    let logical = if beside.ranks > 1 { "logical, whole model" } else { "logical" };
+    let mut parts = Figures::new(1, &["part", logical, name.as_str(), "reserved as"]).text_last();
+    let or_none = |worked: &Option<String>| worked.clone().unwrap_or_default();
+    for part in &beside.parts {
+        let row = [part.what.to_owned(), part.logical.to_string(), part.reserved.to_string()];
+        parts.row(row.into_iter().chain([or_none(&part.worked)]));
+    }
+    let together = ["together".to_owned(), beside.logical.to_string(), beside.reserved.to_string()];
+    parts.row(together.into_iter().chain([or_none(&beside.worked)]));
+    let mut between = Figures::new(1, &["between them", "bytes", "why"]).text_last();
+    for row in &beside.padding {
+        between.row([row.what.clone(), format!("+ {}", row.bytes), row.why.clone()]);
+    }
+    match &beside.rest {
+        Rest::None => {}
+        Rest::More(bytes, why) => {
+            between.row(["kept otherwise".to_owned(), format!("+ {bytes}"), why.clone()]);
+        }
+        Rest::Less(bytes, why) => {
+            between.row(["kept otherwise".to_owned(), format!("- {bytes}"), why.clone()]);
+        }
+    }
+    let mut text = parts.render();
+    if !beside.padding.is_empty() || beside.rest != Rest::None {
+        let _ = write!(text, "\n{}", between.render());
+    }
+    if let Some(why) = beside.once_why.filter(|_| beside.once > Bytes::ZERO) {
+        let _ = writeln!(text, "\nOnce for the whole pool, and in neither figure: {}, {why}", beside.once);
+    }
+    text
+}
+
+/// `vllm`, and at which version its rules are where none was named: `vllm (rules of vllm@0.33)`
+pub(super) fn engine_words(report: &EngineReport) -> String {
+    let named = report.engine.to_string();
+    match report.rules() {
+        Some(rules) if rules != named => format!("{named} (rules of {rules})"),
+        _ => named,
+    }
+}

@@ -1,0 +1,276 @@
+//! Why reserved bytes differ from logical ones: the arithmetic of each part, and the parts that an engine keeps otherwise.
+
+use super::reserved::{Rest, of_requests};
+use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
+use crate::size::StateModel;
+use crate::state::counted;
+use crate::{Bytes, Result, Tokens, group_digits};
+
+/// Blocks over which the growth of a part is taken: whole entries of every compressed stream are in it.
+const BLOCKS: u64 = 1 << 16;
+
+/// Tokens that caches are rounded up to where the engine names no block.
+const LARGEST_PADDING: u64 = 256;
+
+/// The two accountings of one query that are compared, and the same at a longer context.
+pub(super) struct Differences<'q> {
+    query: &'q Query<'q>,
+    /// Tokens to the longer context.
+    step: u64,
+    engine: Vec<Held>,
+    /// Dense bytes of one rank; `None` where no rank has a whole share.
+    dense: Option<Vec<Held>>,
+    /// Blocks of recurrent state that one request holds.
+    state_blocks: Option<u64>,
+}
+
+/// One part of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    quantity: Quantity,
+    bytes: u64,
+    /// Bytes that the step to the longer context adds.
+    grown: u64,
+}
+
+impl<'q> Differences<'q> {
+    /// Compares the parts of `plan`, the plan of `query`, with dense bytes on as many ranks.
+    ///
+    /// # Errors
+    ///
+    /// What the engine's plan says at the longer context, or an overflow.
+    pub(super) fn new(query: &'q Query<'q>, plan: &dyn Profile, parts: &[Quantity]) -> Result<Self> {
+        let block = plan.figure(Quantity::AttentionBlockSize).ok().flatten().and_then(Figure::whole);
+        let step = block.unwrap_or(1).max(1).saturating_mul(BLOCKS);
+        let state_blocks = match (query.engine.kind(), plan.figure(Quantity::StateBlocksPerRequest)) {
+            (EngineKind::Vllm, Ok(Some(figure))) => figure.whole().filter(|blocks| *blocks > 0),
+            _ => None,
+        };
+        let one_rank = Query { engine: Engine::newest(EngineKind::Logical), ..query.clone() };
+        Ok(Self {
+            query,
+            step,
+            engine: held(query, step, parts)?,
+            dense: held(&one_rank, step, parts).ok(),
+            state_blocks,
+        })
+    }
+
+    /// How the reserved bytes of a part come about: layers × bytes × tokens × requests, where they do.
+    pub(super) fn worked(&self, quantity: Quantity, reserved: Bytes) -> Option<String> {
+        let held =
+            self.engine.iter().find(|held| held.quantity == quantity && held.bytes == reserved.get())?;
+        let per_request = held.bytes.checked_div(self.query.batch).filter(|bytes| *bytes > 0)?;
+        if !held.bytes.is_multiple_of(self.query.batch) {
+            return None;
+        }
+        let requests = match self.query.batch {
+            1 => String::new(),
+            batch => format!(" × {batch} requests"),
+        };
+        if held.grown == 0 {
+            return Some(format!("{}{requests}", self.constant(held.quantity, per_request)?));
+        }
+        let (over, of_step) = (u128::from(held.bytes) * u128::from(self.step), u128::from(held.grown));
+        let tokens = u64::try_from(over / of_step).ok().filter(|_| over.is_multiple_of(of_step))?;
+        // Beyond the last block, a part that does not grow is in it too.
+        let most = self.query.context?.get().saturating_add((self.step / BLOCKS).max(LARGEST_PADDING));
+        if tokens > most {
+            return None;
+        }
+        let rate = self.rate(held.quantity, held.grown)?;
+        Some(format!("{} tokens × {rate}{requests}", group_digits(tokens)))
+    }
+
+    /// Bytes of one request that do not grow, by blocks of state or by layers.
+    fn constant(&self, quantity: Quantity, bytes: u64) -> Option<String> {
+        let fixed = [Quantity::WindowBytes, Quantity::StateBytes, Quantity::CrossBytes];
+        if !fixed.contains(&quantity) {
+            return None;
+        }
+        let in_blocks = self
+            .state_blocks
+            .filter(|blocks| quantity == Quantity::StateBytes && bytes.is_multiple_of(*blocks));
+        if let Some(blocks) = in_blocks {
+            let each = counted(blocks, "state block", "state blocks");
+            return Some(format!("{each} × {} B", group_digits(bytes / blocks)));
+        }
+        let layers = self.layers(quantity).filter(|layers| bytes.is_multiple_of(*layers));
+        Some(match layers {
+            Some(layers) => {
+                format!("{} × {} B", counted(layers, "layer", "layers"), group_digits(bytes / layers))
+            }
+            None => format!("{} B", group_digits(bytes)),
+        })
+    }
+
+    /// Bytes of a token, over layers where they divide evenly: `61 layers × 132 B`.
+    fn rate(&self, quantity: Quantity, grown: u64) -> Option<String> {
+        let tokens = self.step.checked_mul(self.query.batch)?;
+        let layers = self.layers(quantity).filter(|layers| grown.is_multiple_of(*layers));
+        let (bytes, tokens) = reduced(grown / layers.unwrap_or(1), tokens);
+        let bytes = match tokens {
+            1 => format!("{} B", group_digits(bytes)),
+            _ => format!("{}/{} B", group_digits(bytes), group_digits(tokens)),
+        };
+        Some(match layers {
+            Some(layers) => format!("{} × {bytes}", counted(layers, "layer", "layers")),
+            None => bytes,
+        })
+    }
+
+    /// Layers of a part that one component makes up, where one rank has all of them.
+    fn layers(&self, quantity: Quantity) -> Option<u64> {
+        let settings = self.query.settings;
+        if settings.pp() > 1 || settings.layers_on_rank.is_some() || settings.draft_layers.is_some() {
+            return None;
+        }
+        let state = StateModel::new(self.query.architecture, settings).ok()?;
+        let of = |part: &&crate::Part| super::shard::quantity_of(part.component.kind) == quantity;
+        let mut parts = state.parts().iter().filter(of);
+        let layers = parts.next()?.layers;
+        parts.next().is_none().then_some(layers)
+    }
+
+    /// What lies between `explained`, logical bytes with padding, and `reserved`, with its reasons.
+    pub(super) fn rest(&self, logical: Bytes, explained: Bytes, reserved: Bytes) -> Rest {
+        let between = signed(reserved) - signed(explained);
+        if between == 0 {
+            return Rest::None;
+        }
+        let mut why = Vec::new();
+        let ranks = ranks(self.query);
+        let dense = self.dense.as_ref().map(|dense| dense.iter().map(|held| held.bytes).sum::<u64>());
+        let one_rank = dense.filter(|dense| *dense != logical.get());
+        if let Some(dense) = one_rank {
+            why.push(self.share(Bytes::new(dense), logical, ranks));
+        }
+        let other_formats = between - one_rank.map_or(0, |dense| i128::from(dense) - signed(logical));
+        if other_formats != 0 {
+            why.push(self.otherwise(other_formats));
+        }
+        let (bytes, why) = (Bytes::new(magnitude(between)), why.join("; "));
+        if between > 0 { Rest::More(bytes, why) } else { Rest::Less(bytes, why) }
+    }
+
+    /// One rank's share of the logical bytes.
+    fn share(&self, dense: Bytes, logical: Bytes, ranks: u64) -> String {
+        let drafts = self.query.settings.draft_layers.unwrap_or(0);
+        if drafts > 0 {
+            return format!("{dense} in dense bytes with {}", counted(drafts, "draft layer", "draft layers"));
+        }
+        let mut share = match ranks {
+            1 => format!("one rank has {dense} of the logical bytes"),
+            _ => format!("one rank of {ranks} has {dense} of the logical bytes"),
+        };
+        // With pipeline ranks this is the largest, so their shares are not equal.
+        let together = dense.times(ranks).ok().filter(|_| self.query.settings.pp() == 1);
+        if let Some(copies) = together.and_then(|together| together.get().checked_sub(logical.get()))
+            && copies > 0
+            && ranks > 1
+        {
+            share.push_str(&format!(", and all ranks together repeat {}", Bytes::new(copies)));
+        }
+        share
+    }
+
+    /// Which parts the engine keeps otherwise: those that make up the difference exactly, else those that differ.
+    fn otherwise(&self, difference: i128) -> String {
+        let Some(dense) = &self.dense else {
+            return "not named: dense bytes cannot be divided so over ranks".to_owned();
+        };
+        let pairs: Vec<(Held, Held)> = self.engine.iter().copied().zip(dense.iter().copied()).collect();
+        if let Some(chosen) = self.exact(&pairs, difference) {
+            let words: Vec<String> = chosen.into_iter().map(|(own, dense)| self.beside(own, dense)).collect();
+            return words.join("; ");
+        }
+        let differing = pairs
+            .iter()
+            .filter(|(own, dense)| own.grown != dense.grown || (own.grown == 0 && own.bytes != dense.bytes));
+        let words: Vec<String> = differing.map(|(own, dense)| self.beside(*own, *dense)).collect();
+        let unnamed = "some of it is not named: spare slots, or layers kept otherwise";
+        if words.is_empty() { unnamed.to_owned() } else { format!("{}; {unnamed}", words.join("; ")) }
+    }
+
+    /// The fewest parts whose other formats make up `difference` to the byte.
+    fn exact(&self, pairs: &[(Held, Held)], difference: i128) -> Option<Vec<(Held, Held)>> {
+        let context = self.query.context.map_or(0, Tokens::get);
+        let candidates: Vec<((Held, Held), i128)> = pairs
+            .iter()
+            .filter_map(|(own, dense)| {
+                let by_token = own.grown > 0 && dense.grown > 0;
+                let more = if by_token {
+                    let grown = i128::from(own.grown) - i128::from(dense.grown);
+                    let over = grown.checked_mul(i128::from(context))?;
+                    (over % i128::from(self.step) == 0).then(|| over / i128::from(self.step))?
+                } else {
+                    i128::from(own.bytes) - i128::from(dense.bytes)
+                };
+                (more != 0).then_some(((*own, *dense), more))
+            })
+            .collect();
+        let mut subsets: Vec<u32> = (1..1_u32 << candidates.len()).collect();
+        subsets.sort_by_key(|subset| subset.count_ones());
+        let chosen =
+            |subset: u32| candidates.iter().enumerate().filter(move |(index, _)| subset >> index & 1 == 1);
+        let fitting = subsets
+            .into_iter()
+            .find(|subset| chosen(*subset).map(|(_, (_, more))| more).sum::<i128>() == difference)?;
+        Some(chosen(fitting).map(|(_, (pair, _))| *pair).collect())
+    }
+
+    /// One part in both accountings: `index keys take 61 layers × 132 B a token, 61 layers × 68 B in dense bytes`.
+    fn beside(&self, own: Held, dense: Held) -> String {
+        let what = own.quantity.label();
+        if own.grown > 0 && dense.grown > 0 {
+            let rates = (self.rate(own.quantity, own.grown), self.rate(own.quantity, dense.grown));
+            if let (Some(own), Some(dense)) = rates {
+                return format!("{what} take {own} a token, {dense} in dense bytes");
+            }
+        }
+        format!("{what} take {}, {} in dense bytes", Bytes::new(own.bytes), Bytes::new(dense.bytes))
+    }
+}
+
+/// Ranks that share one copy of the model.
+pub(super) fn ranks(query: &Query<'_>) -> u64 {
+    match query.engine.kind() {
+        EngineKind::LlamaCpp => 1,
+        _ => query.settings.tp().saturating_mul(query.settings.pp()),
+    }
+}
+
+/// The parts of a query at its context, and what a step of tokens adds to them.
+fn held(query: &Query<'_>, step: u64, parts: &[Quantity]) -> Result<Vec<Held>> {
+    let context = query.need_context()?;
+    let longer = Query { context: Some(Tokens::new(context.get().saturating_add(step))), ..query.clone() };
+    let (settings, later_settings) = (of_requests(query)?, of_requests(&longer)?);
+    let query = Query { settings: &settings, ..query.clone() };
+    let longer = Query { settings: &later_settings, ..longer };
+    let (plan, later) = (profile(&query)?, profile(&longer)?);
+    let bytes =
+        |plan: &dyn Profile, quantity| Ok(plan.figure(quantity)?.and_then(Figure::whole).unwrap_or(0));
+    let part = |quantity: &Quantity| {
+        let bytes_now = bytes(plan.as_ref(), *quantity)?;
+        let grown = bytes(later.as_ref(), *quantity)?.saturating_sub(bytes_now);
+        Ok(Held { quantity: *quantity, bytes: bytes_now, grown })
+    };
+    parts.iter().map(part).collect()
+}
+
+fn reduced(over: u64, under: u64) -> (u64, u64) {
+    let (mut a, mut b) = (over, under);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    (over / a.max(1), under / a.max(1))
+}
+
+fn signed(bytes: Bytes) -> i128 {
+    i128::from(bytes.get())
+}
+
+/// Both sides are 64-bit, and so is what lies between them.
+fn magnitude(between: i128) -> u64 {
+    u64::try_from(between.unsigned_abs()).unwrap_or(u64::MAX)
+}
