@@ -40,6 +40,7 @@ const OWNERS: &[(&[&str], &[EngineKind])] = &[
     (&["pp", "tp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["dcp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["dp"], &[Logical, SgLang, TrtLlm, Transformers]),
+    (&["cross_dtype", "encoder_tokens"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
     (&["checkpoint_interval", "naive"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
 ];
 
@@ -115,6 +116,7 @@ mod tests {
             "mamba_radix_strategy" => "extra_buffer",
             "swa_full_tokens_ratio" => "0.5",
             "naive" => "all_layers_full",
+            "cross_dtype" => "f32",
             "gpu" => "B200",
             "available_kv_bytes" => "9GB",
             "hybrid_manager" | "prefix_caching" | "async_scheduling" | "radix_cache" => "false",
@@ -202,6 +204,7 @@ mod tests {
         match name {
             "context" => "5000",
             "batch" => "3",
+            "n_seq_max" => "4",
             "mla_storage" => "expanded",
             "kv_dtype" | "k_dtype" | "v_dtype" | "cross_dtype" => "f32",
             "index_dtype" => "fp4",
