@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kvscope_sizing::claims::VerdictKind;
+use kvscope_sizing::claims::{VerdictKind, claims, publications};
 use kvscope_sizing::engine::Engine;
 use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
 
@@ -31,6 +31,8 @@ pub enum LinkNotice {
         /// What is wrong with it.
         why: String,
     },
+    /// A key or a setting that stands more than once; the last value is used.
+    Twice(String),
     /// The link was made by a newer version.
     NewerVersion(String),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for LinkNotice {
             Self::BadValue { key, value, why } => {
                 write!(f, "The link says {key} = {value:?}, which is not used: {why}.")
             }
+            Self::Twice(key) => write!(f, "The link says {key:?} more than once; the last is used."),
             Self::NewerVersion(version) => {
                 write!(
                     f,
@@ -119,13 +122,38 @@ impl ViewState {
     pub fn from_query(query: &str) -> (Self, Vec<LinkNotice>) {
         let mut state = Self::default();
         let mut notices = Vec::new();
+        let mut seen = Vec::new();
         for pair in query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if seen.contains(&key) {
+                notices.push(LinkNotice::Twice(unescaped(key)));
+            }
+            seen.push(key);
             if let Err(notice) = state.read(key, value) {
                 notices.push(notice);
             }
         }
+        notices.extend(state.strays());
         (state, notices)
+    }
+
+    /// Names that lead nowhere. They stay in the view, where nothing has them.
+    fn strays(&self) -> Vec<LinkNotice> {
+        let stray = |key: &str, value: &Option<String>, is_known: &dyn Fn(&str) -> bool, why: &str| {
+            let value = value.as_ref().filter(|value| !is_known(value))?;
+            Some(LinkNotice::BadValue { key: key.to_owned(), value: value.clone(), why: why.to_owned() })
+        };
+        let is_drawn = |id: &str| self.models.iter().any(|model| model == id);
+        let is_publication = |id: &str| publications().iter().any(|publication| publication.id == id);
+        let is_claim = |id: &str| claims().any(|claim| claim.id == id);
+        [
+            stray("l", &self.selected, &is_drawn, "no model of that name is drawn"),
+            stray("cs", &self.claims.publication, &is_publication, "no publication has that id"),
+            stray("c", &self.claims.open, &is_claim, "no claim has that id"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     fn read(&mut self, key: &str, value: &str) -> Result<(), LinkNotice> {
@@ -142,7 +170,12 @@ impl ViewState {
             "ix" => self.index_format = Some(format(&plain).map_err(bad)?),
             "st" => self.state_format = Some(format::<StateFormat>(&plain).map_err(bad)?),
             "e" => self.engine = plain.parse::<Engine>().map_err(|error| bad(error.what().to_owned()))?,
-            "es" => read_own(&mut self.engine_own, &plain).map_err(bad)?,
+            "es" => {
+                read_own(&mut self.engine_own, &plain).map_err(bad)?;
+                if let Some(name) = twice(&plain) {
+                    return Err(LinkNotice::Twice(format!("es={name}")));
+                }
+            }
             "u" => {
                 self.units =
                     one_of(&plain, &[UnitSystem::Decimal, UnitSystem::Binary], unit_name).map_err(bad)?;
@@ -239,6 +272,16 @@ fn read_own(own: &mut Settings, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The first setting of an `es` that stands more than once.
+fn twice(text: &str) -> Option<&str> {
+    let mut seen = Vec::new();
+    text.split(',').filter_map(|pair| pair.split(':').next()).filter(|name| !name.is_empty()).find(|name| {
+        let is_known = seen.contains(name);
+        seen.push(*name);
+        is_known
+    })
+}
+
 fn some_name(name: String) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
@@ -293,6 +336,14 @@ mod tests {
         prop_oneof!["[a-z0-9][a-z0-9.-]{0,20}", "\\PC{1,12}"]
     }
 
+    fn publication_ids() -> Vec<String> {
+        publications().iter().map(|publication| publication.id.to_string()).collect()
+    }
+
+    fn claim_ids() -> Vec<String> {
+        claims().map(|claim| claim.id.to_string()).collect()
+    }
+
     prop_compose! {
         fn any_state()(
             room in prop::sample::select(ROOMS.to_vec()),
@@ -307,12 +358,13 @@ mod tests {
             prefix_caching in prop::option::of(any::<bool>()),
             binary in any::<bool>(),
             linear in any::<bool>(),
-            selected in prop::option::of(any_name()),
+            selects_first in any::<bool>(),
             run in prop::option::of(any_name()),
             verdict in prop::option::of(prop::sample::select(VerdictKind::ALL.to_vec())),
-            publication in prop::option::of(any_name()),
-            open in prop::option::of(any_name()),
+            publication in prop::option::of(prop::sample::select(publication_ids())),
+            open in prop::option::of(prop::sample::select(claim_ids())),
         ) -> ViewState {
+            let selected = models.first().filter(|_| selects_first).cloned();
             ViewState {
                 room,
                 models,
@@ -344,6 +396,25 @@ mod tests {
         fn no_text_breaks_the_reader(query in "\\PC{0,80}") {
             let (state, _) = ViewState::from_query(&query);
             prop_assert!(state.batch >= 1 && state.context.get() >= 1);
+        }
+    }
+
+    #[test]
+    fn names_that_lead_nowhere_and_repeated_ones_are_said() {
+        let query = "v=1&m=glm-4.5&l=zork&c=zork&cs=zork&e=vllm&es=tp:8,tp:4&b=2&b=3";
+        let (state, notices) = ViewState::from_query(query);
+        assert_eq!((state.engine_own.tp, state.batch), (Some(4), 3));
+        let said: Vec<String> = notices.iter().map(LinkNotice::to_string).collect();
+        let words = [
+            "\"es=tp\" more than once",
+            "\"b\" more than once",
+            "l = \"zork\"",
+            "cs = \"zork\"",
+            "c = \"zork\"",
+        ];
+        assert_eq!(said.len(), words.len(), "{said:?}");
+        for (line, word) in said.iter().zip(words) {
+            assert!(line.contains(word), "{line}");
         }
     }
 
