@@ -137,9 +137,7 @@ fn row(figure: &LogFigure) -> AnyView {
 
 /// Assumptions, in the words of the command line.
 fn warnings(decoded: &DecodedLog) -> AnyView {
-    let words = decoded.warnings.iter().map(|warning| {
-        view! { <li>{warning.to_string()}</li> }.into_any()
-    });
+    let words = decoded.warnings.iter().map(|warning| view! { <li>{warning.to_string()}</li> }.into_any());
     let words: Vec<AnyView> = words.collect();
     if words.is_empty() {
         return nothing();
