@@ -303,7 +303,9 @@ fn drafts(launch: &mut Launch) {
 /// Recomputes the figures by the planner's rules for `architecture`.
 pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
     drafts(&mut reading.launch);
-    let planner = Planner { architecture, engine, settings: reading.launch.settings.clone() };
+    // Each data-parallel engine plans a pool of its own.
+    let settings = Settings { dp: None, ..reading.launch.settings.clone() };
+    let planner = Planner { architecture, engine, settings };
     let query = Query::new(architecture, engine.clone(), &planner.settings)?;
     let report = report(&query)?;
     reading.launch.warnings.extend(report.warnings.iter().cloned());
