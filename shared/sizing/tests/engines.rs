@@ -181,6 +181,22 @@ fn sglang_reserves_every_state_slot_of_a_request() {
     assert_eq!(figure(&architecture, "sglang", &given, "max_running_requests"), 8.0);
 }
 
+/// `configure_kv_cache_dtype` of SGLang: `ModelOpt`'s FP8 K/V is followed where nothing is set, other names are not:
+/// 32 × 2 × 8 × 128 B and twice that.
+#[test]
+fn sglang_follows_the_fp8_of_a_checkpoint() {
+    let slope = |algorithm: &str, pairs: &[(&str, &str)]| {
+        let mut config: serde_json::Value = serde_json::from_str(LLAMA_8B).unwrap();
+        config["torch_dtype"] = "bfloat16".into();
+        config["quantization_config"] =
+            serde_json::json!({"quant_method": "modelopt", "kv_cache_quant_algo": algorithm});
+        figure(&read_config(&config.to_string()).unwrap(), "sglang", pairs, "slope_bytes_per_token")
+    };
+    assert_eq!(slope("FP8", &[]), 65_536.0);
+    assert_eq!(slope("NVFP4", &[]), 131_072.0);
+    assert_eq!(slope("FP8", &[("kv_dtype", "bf16")]), 131_072.0);
+}
+
 /// A card decides layouts and chunks, so an assumed one is named.
 #[test]
 fn an_assumed_gpu_is_told() {

@@ -47,7 +47,8 @@ pub(super) fn checkpoint_kv(
         warnings.push(Warning::new(
             &path,
             format!(
-                "asks for {format} K/V: vLLM follows it unless kv_dtype is set, other accountings do not"
+                "asks for {format} K/V: where kv_dtype is not set vLLM follows it, SGLang for ModelOpt's FP8, others do \
+                 not"
             ),
         ));
         let chosen = Chosen { format, source: Source::Field { path } };

@@ -140,6 +140,13 @@ pub(super) fn default_page(architecture: &Architecture) -> u64 {
     1
 }
 
+/// FP8 where nothing is set and the checkpoint's exporter names it for K/V; every other name leaves the model's dtype
+/// (`configure_kv_cache_dtype`, which reads `kv_cache_quant_algo` of `ModelOpt`'s configs).
+fn checkpoint_format(architecture: &Architecture) -> Option<KvFormat> {
+    let asked = architecture.checkpoint_kv()?.latents.as_ref()?.format;
+    (asked == KvFormat::Fp8).then_some(asked)
+}
+
 fn has_latents(architecture: &Architecture) -> bool {
     let is_latent = |mixer: &Mixer| matches!(mixer, Mixer::Mla(_));
     architecture.classes().iter().any(|class| class.mixers.iter().any(is_latent))
@@ -179,6 +186,7 @@ pub(super) fn resolve_latent_format(architecture: &Architecture, settings: &mut 
         .iter()
         .any(|class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Dsa { .. })));
     if !is_dsa {
+        settings.kv_dtype = settings.kv_dtype.or_else(|| checkpoint_format(architecture));
         return;
     }
     settings.kv_dtype = match settings.kv_dtype {
