@@ -137,6 +137,9 @@ impl Question<'_> {
 
 /// Bytes in the system of units that they were asked in.
 fn shown(memory: Bytes, asked: &str) -> String {
+    if !asked.contains(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'p', 'P', 'e', 'E']) {
+        return memory.to_string();
+    }
     let system = if asked.contains(['i', 'I']) { UnitSystem::Binary } else { UnitSystem::Decimal };
     memory.display(system)
 }

@@ -169,7 +169,7 @@ impl<'q> Differences<'q> {
             && copies > 0
             && ranks > 1
         {
-            share.push_str(&format!(", and all ranks together repeat {}", Bytes::new(copies)));
+            share = format!("{share}, and all ranks together repeat {}", Bytes::new(copies));
         }
         share
     }
