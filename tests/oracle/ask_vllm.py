@@ -37,7 +37,8 @@ BESIDE_CACHES = {
     "afmoe": {"score_func": "sigmoid", "n_group": 1, "topk_group": 1},
     "glm4_moe_lite": {"first_k_dense_replace": 1},
     "glm5_next_text": {
-        "mhc": False, "first_k_dense_replace": 1, "mla_use_nope": True, "indexer_rope_interleave": True,
+        "mhc": False, "topk_method": "noaux_tc", "scoring_func": "sigmoid", "first_k_dense_replace": 1, "mla_use_nope": True,
+        "indexer_rope_interleave": True,
         "num_experts_per_tok": 8, "moe_intermediate_size": 1024, "n_shared_experts": 1},
     "longcat_flash": {
         "mla_scale_q_lora": True, "mla_scale_kv_lora": True, "zero_expert_type": "identity", "zero_expert_num": 4},
