@@ -137,7 +137,9 @@ fn accept_drops(page: Page) {
         let Some(list) = event.data_transfer().and_then(|data| data.files()) else { return };
         let (logs, others): (Vec<_>, Vec<_>) =
             files::listed(&list).into_iter().partition(|file| log::is_log(page, file));
-        logs.iter().for_each(|file| log::open(page, file));
-        files::open_all(page, others);
+        for file in &logs {
+            log::open(page, file);
+        }
+        files::open_all(page, &others);
     });
 }

@@ -22,7 +22,7 @@ pub(crate) fn listed(files: &web_sys::FileList) -> Vec<File> {
 }
 
 /// Reads files that were given together, each as what it is; of the parts that a model was split into only the first.
-pub(crate) fn open_all(page: Page, files: Vec<File>) {
+pub(crate) fn open_all(page: Page, files: &[File]) {
     let names: Vec<String> = files.iter().map(File::name).collect();
     for (file, name) in files.iter().zip(&names) {
         if first_part(name).is_none_or(|first| first == *name || !names.contains(&first)) {

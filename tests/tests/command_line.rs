@@ -176,7 +176,7 @@ fn what_changes_nothing_is_said() {
         ),
         (&["explain", "qwen3-8b", "--engine=llama.cpp", "--tp=2"], "tp: changes nothing: llama.cpp"),
         (&["size", "qwen3-8b", "--engine=vllm", "--set=n_ubatch=64"], "n_ubatch: changes nothing: vllm"),
-        (&["size", "qwen3-8b", "--engine=vllm@0.1"], "those of 0.6, the oldest known, are taken"),
+        (&["size", "qwen3-8b", "--engine=vllm@0.1"], "those of 0.11, the oldest known, are taken"),
     ] {
         let said = kvscope(arguments);
         assert_eq!(said.status, Some(0), "{}", said.stderr);

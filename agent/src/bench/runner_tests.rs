@@ -70,7 +70,7 @@ impl Backend for Fake {
             read_bytes_per_second: 1e9,
             flops_per_second: 1e12,
             read_by_working_set: vec![ReadPoint {
-                working_set_bytes: Bytes::new(512),
+                working_set_bytes: Bytes::new(4096),
                 bytes_per_second: 4e9,
             }],
             ..Ceilings::default()

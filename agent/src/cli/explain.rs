@@ -35,7 +35,7 @@ struct Report<'m> {
     engine: &'static str,
     source: &'m [String],
     confidence: Option<&'m str>,
-    steps: Vec<Step>,
+    steps: Vec<ComponentStep>,
     resident_bytes: Bytes,
     published: Vec<Published<'m>>,
     warnings: Vec<Warning>,
@@ -49,7 +49,7 @@ struct Report<'m> {
 
 /// One component: what a layer keeps of an entry, how many entries, how many layers.
 #[derive(Debug, Serialize)]
-struct Step {
+struct ComponentStep {
     component: &'static str,
     format: &'static str,
     growth: Growth,
@@ -112,10 +112,10 @@ fn published(figure: &PublishedFigure) -> Published<'_> {
     Published { figure: &figure.figure, source: &figure.source, remark: &figure.remark }
 }
 
-fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Vec<Step>> {
+fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Vec<ComponentStep>> {
     let step = |part: &kvscope_sizing::Part| {
         let component = &part.component;
-        Ok(Step {
+        Ok(ComponentStep {
             component: component.kind.name(),
             format: component.format,
             growth: component.growth,
@@ -185,7 +185,7 @@ fn text(report: &Report<'_>) -> String {
     text
 }
 
-fn entry_words(step: &Step, entries: u64) -> String {
+fn entry_words(step: &ComponentStep, entries: u64) -> String {
     let entries = counted(entries, "entry", "entries");
     match step.growth {
         Growth::Compressed { ratio, .. } => format!("{entries} (one for {ratio} tokens)"),

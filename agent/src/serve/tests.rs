@@ -177,7 +177,12 @@ fn store_a_run(server: &Server) {
         schema: RUN_SCHEMA,
         backend: "cpu".to_owned(),
         started: "2026-11-29T15:00:00Z".to_owned(),
-        plan: PlanRecord { budget_seconds: 30.0, forms: vec!["gqa".to_owned()], seed: 1, fit_half: Vec::new() },
+        plan: PlanRecord {
+            budget_seconds: 30.0,
+            forms: vec!["gqa".to_owned()],
+            seed: 1,
+            fit_half: Vec::new(),
+        },
         machine: Machine::default(),
         calibration: None,
     }));

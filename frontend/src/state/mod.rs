@@ -207,17 +207,17 @@ impl Page {
     pub(crate) fn change(&self, step: Step, change: impl FnOnce(&mut ViewState)) {
         let mut after = self.view.get_untracked();
         change(&mut after);
-        self.enter(step, after);
+        self.enter(step, &after);
     }
 
     /// Apart from [`Self::change`], which the compiler writes once for each change.
-    fn enter(&self, step: Step, after: ViewState) {
+    fn enter(&self, step: Step, after: &ViewState) {
         let before = self.view.get_untracked();
-        if after == before {
+        if *after == before {
             return;
         }
         self.view.set(after.clone());
-        address::write(&before, &after, step);
+        address::write(&before, after, step);
     }
 
     /// Explains the layers of a version.

@@ -30,7 +30,7 @@ fn row(page: Page, chosen: &Chosen) -> AnyView {
     };
     view! {
         <li>
-            <span class="swatch" data-marker=chosen.colour.marker().map(|marker| marker.name()) style:background=ink(Ink::Series(chosen.colour))></span>
+            <span class="swatch" data-marker=chosen.colour.marker().map(kvscope_charts::palette::Marker::name) style:background=ink(Ink::Series(chosen.colour))></span>
             <button
                 type="button"
                 class="name"

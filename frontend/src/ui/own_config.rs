@@ -44,7 +44,7 @@ fn picker(page: Page, name: &'static str, words: &'static str, pick: Pick) -> An
     let chosen = move |event: ev::Event| {
         let input = event_target::<web_sys::HtmlInputElement>(&event);
         match (input.files(), pick) {
-            (Some(files), Pick::Files) => files::open_all(page, files::listed(&files)),
+            (Some(files), Pick::Files) => files::open_all(page, &files::listed(&files)),
             (Some(files), Pick::Folder) => files::open_folder(page, files::listed(&files)),
             (None, _) => {}
         }

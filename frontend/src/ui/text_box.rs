@@ -3,6 +3,9 @@ use leptos::prelude::*;
 
 use crate::erased::{Words, effect, mark, nothing, on, part, words};
 
+/// Takes what was typed, or says what is wrong with it.
+pub(crate) type Take = Box<dyn Fn(&str) -> Result<(), String>>;
+
 /// A value that is edited in place: label left, value right. What cannot be used is answered with a sentence, and the
 /// value stays.
 #[component]
@@ -19,7 +22,7 @@ pub(crate) fn TextBox(
     #[prop(optional)]
     exact: Option<Words>,
     /// Takes what was typed.
-    take: Box<dyn Fn(&str) -> Result<(), String>>,
+    take: Take,
     /// What holds where nothing is typed.
     #[prop(optional)]
     usual: &'static str,

@@ -263,7 +263,7 @@ fn llama_cpp_keeps_snapshots_by_either_name() {
     assert_eq!(bytes("qwen3_next"), one);
 }
 
-/// MiniCPM3 runs without MLA in vLLM: 2 × 40 × (64 + 32) × 2 B a layer. Without the width of K it is no latent either.
+/// `MiniCPM3` runs without MLA in vLLM: 2 × 40 × (64 + 32) × 2 B a layer. Without the width of K it is no latent either.
 #[test]
 fn vllm_refuses_to_expand_heads_of_unknown_width() {
     let config = |nope: &str| {

@@ -31,6 +31,7 @@ pub(crate) struct FileTier {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one value a tier lives at a time")]
 enum By {
     Ring(Ring),
     /// With the reason why it is no ring.
@@ -77,6 +78,7 @@ impl FileTier {
     }
 
     fn refuse_memory(&self) -> io::Result<()> {
+        #[allow(clippy::useless_conversion, reason = "the field is narrower on other systems")]
         let kind = i64::try_from(fstatfs(&self.file)?.f_type).unwrap_or(0);
         match IN_MEMORY.iter().find(|(number, _)| *number == kind) {
             Some((_, name)) => Err(io::Error::new(

@@ -258,7 +258,7 @@ mod tests {
         let store = Store::open(home.path().join("runs")).unwrap();
         let tiers = vec![TierName::Dram];
         let plan =
-            TierPlan { tiers, folder: home.path().join("tiers"), budget: Duration::from_secs(60), seed: 5 };
+            TierPlan { tiers, folder: home.path().join("tiers"), budget: Duration::from_mins(1), seed: 5 };
         let run = run_tiers(&plan, &store, &mut |_| {}, &AtomicBool::new(true)).unwrap();
         assert_eq!((run.ended, run.transfers.len()), (Ended::Cancelled, 84));
         assert!(run.transfers.iter().all(|transfer| transfer["status"] == "partial: not measured yet"));

@@ -144,10 +144,9 @@ impl<'a> Bench<'a> {
         };
         let way = move |index: usize| match transfer.direction {
             Direction::Save => Way::Save,
-            Direction::Restore => Way::Restore,
             // One block alone goes each way in turn.
-            Direction::Mixed if (index + if count == 1 { round } else { 0 }) % 2 == 0 => Way::Save,
-            Direction::Mixed => Way::Restore,
+            Direction::Mixed if (index + if count == 1 { round } else { 0 }).is_multiple_of(2) => Way::Save,
+            Direction::Mixed | Direction::Restore => Way::Restore,
         };
         self.once(block, &memory, &tier, way)
     }
@@ -283,7 +282,7 @@ mod tests {
         all.retain(|transfer| transfer.bytes.get() <= BYTES as u64);
         bench.measure(
             &mut all.iter_mut().collect::<Vec<_>>(),
-            Instant::now() + Duration::from_secs(60),
+            Instant::now() + Duration::from_mins(1),
             &mut || false,
             &mut |_| {},
         );

@@ -47,7 +47,7 @@ fn row(page: Page, chosen: &Chosen) -> AnyView {
     let reserved = page.chosen().reserved(chosen, (page.context(), page.batch()));
     let doubts = doubts(page, chosen, size.as_ref().ok(), reserved.as_ref());
     let cells = match &size {
-        Ok(size) => figures(chosen, size, reserved, page.view(|view| view.units)),
+        Ok(size) => figures(chosen, size, reserved.as_ref(), page.view(|view| view.units)),
         Err(sentence) => view! { <td colspan="7" class="refused">{sentence.clone()}</td> }.into_any(),
     };
     view! {
@@ -117,7 +117,7 @@ fn size(page: Page, chosen: &Chosen) -> Result<Size, String> {
 fn figures(
     chosen: &Chosen,
     size: &Size,
-    reserved: Option<Result<Bytes, String>>,
+    reserved: Option<&Result<Bytes, String>>,
     units: UnitSystem,
 ) -> AnyView {
     let bytes = |name: &'static str, bytes: Option<Bytes>| match bytes {
@@ -140,7 +140,7 @@ fn figures(
         plain(&longest.map_or("no limit named".to_owned(), |longest| format!("{} tokens", longest.short()))),
     ];
     match reserved {
-        Some(Ok(reserved)) => cells.insert(RESERVED_AT - 1, bytes("reserved_bytes", Some(reserved))),
+        Some(Ok(reserved)) => cells.insert(RESERVED_AT - 1, bytes("reserved_bytes", Some(*reserved))),
         Some(Err(_)) => cells.insert(RESERVED_AT - 1, plain("refused")),
         None => {}
     }

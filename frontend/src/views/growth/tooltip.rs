@@ -22,7 +22,7 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
         let reserved = reading.reserved.map_or_else(nothing, |bytes| {
             view! { <td>{format!("reserved {}", bytes.display(units))}</td> }.into_any()
         });
-        let marker = chosen.colour.marker().map(|marker| marker.name());
+        let marker = chosen.colour.marker().map(kvscope_charts::palette::Marker::name);
         let row = view! {
             <tr class=class>
                 <td>

@@ -246,7 +246,9 @@ mod tests {
     #[test]
     fn a_transfer_replaces_what_was_declared_of_it() {
         let transfer = |number: u32, status: &str| {
-            Line::Transfer(Box::new(serde_json::json!({"transfer": number, "tier": "dram", "status": status})))
+            Line::Transfer(Box::new(
+                serde_json::json!({"transfer": number, "tier": "dram", "status": status}),
+            ))
         };
         let lines = [header(), transfer(0, "partial"), transfer(1, "partial"), transfer(0, "ok")];
         let read = read_lines(&text(&lines)).unwrap();

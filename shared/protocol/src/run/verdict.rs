@@ -62,7 +62,18 @@ pub struct WorstPoint {
 }
 
 record!(Verdict {
-    of, points, unsteady, median_error, p90_error, bias, worst, intensity, bound, bound_share, fit, sentence
+    of,
+    points,
+    unsteady,
+    median_error,
+    p90_error,
+    bias,
+    worst,
+    intensity,
+    bound,
+    bound_share,
+    fit,
+    sentence
 });
 record!(FitVerdict { judged, median_error, p90_error, bias });
 record!(WorstPoint { model, context, batch, error });

@@ -337,11 +337,11 @@ mod tests {
     }
 
     fn publication_ids() -> Vec<String> {
-        publications().iter().map(|publication| publication.id.to_string()).collect()
+        publications().iter().map(|publication| publication.id.clone()).collect()
     }
 
     fn claim_ids() -> Vec<String> {
-        claims().map(|claim| claim.id.to_string()).collect()
+        claims().map(|claim| claim.id.clone()).collect()
     }
 
     prop_compose! {

@@ -7,11 +7,11 @@ use crate::{Error, Result};
 /// Which formats are llama.cpp's quantised types.
 pub(super) trait GgmlBlocks {
     /// Whether values are stored in quantised blocks of ggml.
-    fn is_ggml_block(self) -> bool;
+    fn is_ggml_block(&self) -> bool;
 }
 
 impl GgmlBlocks for KvFormat {
-    fn is_ggml_block(self) -> bool {
+    fn is_ggml_block(&self) -> bool {
         matches!(self, Self::Q8_0 | Self::Q5_1 | Self::Q5_0 | Self::Q4_1 | Self::Q4_0 | Self::Iq4Nl)
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
         ("cross_dtype", settings.cross_dtype),
     ];
     for (name, format) in asked {
-        if let Some(format) = format.filter(|format| format.is_ggml_block()) {
+        if let Some(format) = format.filter(GgmlBlocks::is_ggml_block) {
             let what = format!(
                 "{} is a type of llama.cpp, which {} does not store; use bf16 or fp8",
                 format.name(),
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(refusal(HEADS, "llama.cpp", &[("kv_dtype", "q8_0")]), None);
     }
 
-    /// `llama_init_from_model`: "V cache quantization requires flash_attn".
+    /// `llama_init_from_model`: "V cache quantization requires `flash_attn`".
     #[test]
     fn quantised_v_needs_flash_attention() {
         let off = ("flash_attn", "false");

@@ -187,7 +187,7 @@ impl<'l> Scan<'l> {
         }
         self.skip_spaces();
         let unit = self.rest();
-        !unit.starts_with(after) && !(self.cut && after.starts_with(unit))
+        !(unit.starts_with(after) || self.cut && after.starts_with(unit))
     }
 
     /// The word that begins here, shortened, for messages.

@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 
 use kvscope_sizing::Bytes;
 use kvscope_sizing::cost::Operand;
-use kvscope_sizing::prediction::{
-    CeilingSpread, Ceilings, CoreBandwidth, OperandRate, ReadPoint, Unsteady,
-};
+use kvscope_sizing::prediction::{CeilingSpread, Ceilings, CoreBandwidth, OperandRate, ReadPoint, Unsteady};
 
 use self::bandwidth::{Cores, Pass, change, read, read_again};
 use self::rates::{Block, Multiply, once, repeats_for};
@@ -85,9 +83,8 @@ pub(super) fn measure(
         let mut kept = Turns::new(list.len(), sizes.len());
         kept.read.push(read(pool, set, buffer, Cores::All));
         kept.peak.push(once(pool, set, &blocks, Multiply::Peak, peak_repeats, Some(&cores)).rate());
-        kept.exponential.push(
-            once(pool, set, &blocks, Multiply::Exponential, exponential_repeats, None).rate(),
-        );
+        kept.exponential
+            .push(once(pool, set, &blocks, Multiply::Exponential, exponential_repeats, None).rate());
         kept.launch.push(launch_once(pool));
         kept.update.push(change(pool, set, buffer, Pass::Update, Cores::All));
         for (place, (what, ..)) in list.iter().enumerate() {
@@ -136,7 +133,9 @@ pub(super) fn read_once(pool: &Pool, set: InstructionSet, buffer: &[u16]) {
 
 /// Powers of two from [`SMALLEST_SET`] up to the buffer.
 fn set_sizes(buffer: usize) -> Vec<usize> {
-    std::iter::successors(Some(SMALLEST_SET), |size| Some(size * 2)).take_while(|size| *size <= buffer).collect()
+    std::iter::successors(Some(SMALLEST_SET), |size| Some(size * 2))
+        .take_while(|size| *size <= buffer)
+        .collect()
 }
 
 /// Samples of every figure, one for each turn.
@@ -259,7 +258,10 @@ fn unsteady(spread: &CeilingSpread, least_share: Option<(usize, f64)>) -> Vec<Un
         if spread > STEADY_CEILING {
             found.push(Unsteady {
                 of: of.to_owned(),
-                sentence: format!("the {name} ceiling varied by {:.0} % while it was measured", spread * 100.0),
+                sentence: format!(
+                    "the {name} ceiling varied by {:.0} % while it was measured",
+                    spread * 100.0
+                ),
             });
         }
     }
@@ -300,9 +302,12 @@ mod tests {
     fn every_ceiling_is_a_positive_number_and_rates_grow_with_use() {
         let ceilings = found(Duration::from_millis(400)).ceilings;
         let text = serde_json::to_value(&ceilings).unwrap();
-        for name in
-            ["read_bytes_per_second", "write_bytes_per_second", "copy_bytes_per_second", "update_bytes_per_second"]
-        {
+        for name in [
+            "read_bytes_per_second",
+            "write_bytes_per_second",
+            "copy_bytes_per_second",
+            "update_bytes_per_second",
+        ] {
             assert!(text[name].as_f64().unwrap() > 0.0, "{name}");
         }
         assert!(ceilings.launch_seconds > 0.0);
@@ -343,6 +348,9 @@ mod tests {
         let shared = unsteady(&calm, Some((1, 0.52)));
         assert!(shared[0].sentence.starts_with("core 1 gave its worker 52 % of the time"), "{shared:?}");
         let drifting = CeilingSpread { read: 0.5, ..calm };
-        assert_eq!(unsteady(&drifting, None)[0].sentence, "the read ceiling varied by 50 % while it was measured");
+        assert_eq!(
+            unsteady(&drifting, None)[0].sentence,
+            "the read ceiling varied by 50 % while it was measured"
+        );
     }
 }

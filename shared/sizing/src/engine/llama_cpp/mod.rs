@@ -8,7 +8,6 @@ mod classes;
 mod layers;
 mod log;
 
-use super::formats::GgmlBlocks;
 use super::logical::checkpoint_bytes;
 use super::naive::Naive;
 use super::shard::{RankState, Split, quantity_of};
@@ -133,9 +132,9 @@ fn has_state(rank: &RankState) -> bool {
 }
 
 /// V is stored transposed without flash attention, which quantised types cannot be (`llama_init_from_model`: "V cache
-/// quantization requires flash_attn"). A K-only cache has no V to refuse.
+/// quantization requires `flash_attn`"). A K-only cache has no V to refuse.
 fn formats_are_accepted(settings: &Settings, rank: &RankState) -> Result<()> {
-    let v = settings.v_dtype.filter(|format| format.is_ggml_block());
+    let v = settings.v_dtype.filter(super::formats::GgmlBlocks::is_ggml_block);
     match v {
         Some(format) if settings.flash_attn == Some(false) && layers::has_v_rows(rank) => {
             let what = format!("{} V needs flash attention, which flash_attn=false turns off", format.name());

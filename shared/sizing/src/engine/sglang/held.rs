@@ -54,22 +54,19 @@ impl SgLangPlan<'_> {
         if state == Bytes::ZERO {
             return Ok(Vec::new());
         }
-        let (spare, why) = match self.settings.state_slots {
-            Some(_) => {
-                let pool = self.state_pool()?.get();
-                let needed = state.times(requests.saturating_add(1))?.get();
-                (
-                    Bytes::new(pool.saturating_sub(needed)),
-                    "the pool has as many as are set, whatever requests hold",
-                )
-            }
-            None => {
-                let each = state.times(self.slots_per_request() - 1)?;
-                (
-                    each.times(requests)?,
-                    "states of prefixes, and the next ones of running requests, have slots too",
-                )
-            }
+        let (spare, why) = if self.settings.state_slots.is_some() {
+            let pool = self.state_pool()?.get();
+            let needed = state.times(requests.saturating_add(1))?.get();
+            (
+                Bytes::new(pool.saturating_sub(needed)),
+                "the pool has as many as are set, whatever requests hold",
+            )
+        } else {
+            let each = state.times(self.slots_per_request() - 1)?;
+            (
+                each.times(requests)?,
+                "states of prefixes, and the next ones of running requests, have slots too",
+            )
         };
         let padded = "one state slot more, which padded batches write to";
         let rows = [("state slots for reuse", spare, why), ("state slot", state, padded)];
