@@ -54,7 +54,10 @@ fn finding(page: Page) -> String {
     {
         return why;
     }
-    headline(&HeadlineInput { context, batch, units: page.view(|view| view.units), values: &values })
+    let said =
+        headline(&HeadlineInput { context, batch, units: page.view(|view| view.units), values: &values });
+    // The order of reserved bytes may be another one.
+    if chosen.engine.is_some() { format!("{said} Logical bytes, not reserved ones.") } else { said }
 }
 
 /// Why not one of the chosen models has a figure at this context, in the words of the first.

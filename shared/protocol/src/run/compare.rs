@@ -50,11 +50,13 @@ pub fn compare_runs(a: &Run, b: &Run) -> Comparison {
         (&x.form, &x.model, x.context, x.batch, x.cache) == (&y.form, &y.model, y.context, y.batch, y.cache)
     };
     let timed = |run: &Run| run.cases.iter().filter(|case| case.timing().is_some()).count();
-    let differences: Vec<Difference> = a
-        .cases
-        .iter()
-        .filter_map(|x| difference(x, b.cases.iter().find(|y| same(x, y) && y.timing().is_some())?))
-        .collect();
+    let mut left: Vec<&Case> = b.cases.iter().filter(|case| case.timing().is_some()).collect();
+    let mut differences = Vec::new();
+    for x in a.cases.iter().filter(|case| case.timing().is_some()) {
+        let Some(place) = left.iter().position(|y| same(x, y)) else { continue };
+        // A case that was matched is none of the next one's.
+        differences.extend(difference(x, left.remove(place)));
+    }
     let unmatched = timed(a) + timed(b) - 2 * differences.len();
     Comparison {
         a: a.run.clone(),
@@ -69,7 +71,8 @@ fn difference(a: &Case, b: &Case) -> Option<Difference> {
     let (x, y) = (of_one_layer(a)?, of_one_layer(b)?);
     let change = y.median / x.median - 1.0;
     let exceeds_noise = (a.is_steady() && b.is_steady()).then_some(x.p95 < y.p05 || y.p95 < x.p05);
-    let place = format!("{} at {} tokens", a.form.to_uppercase(), a.context.short());
+    let (form, tokens) = (a.form.to_uppercase(), a.context.short());
+    let place = format!("{form} of {} at {tokens} tokens, batch {}, {}", a.model, a.batch, a.cache.word());
     let by = format!("{:.1} %", change.abs() * 100.0);
     let sentence = match exceeds_noise {
         None => format!("{place}: not judged, since a run is not steady there."),
@@ -154,6 +157,16 @@ mod tests {
         let mut measured = measured(median);
         (measured.seconds.p05, measured.seconds.p95) = (p05, p95);
         measured
+    }
+
+    #[test]
+    fn each_case_is_matched_once() {
+        let of = |seconds| case(0, "gqa", 1.0, Some(measured(seconds)));
+        let (two, one) = (run("a", vec![of(1.0), of(1.0)]), run("b", vec![of(1.0)]));
+        for (a, b) in [(&two, &one), (&one, &two)] {
+            let comparison = compare_runs(a, b);
+            assert_eq!((comparison.differences.len(), comparison.unmatched), (1, 1));
+        }
     }
 
     #[test]
