@@ -47,7 +47,7 @@ pub(crate) fn run(
 
     let mut run = begin(backend.name(), plan, requests, machine, &calibrated.calibration, started);
     let mut writer = store.create(&run.run)?;
-    writer.append(&Line::Header(Box::new(header(&run))))?;
+    writer.append(&Line::Header(Box::new(Header::of(&run))))?;
 
     let mut session = Session {
         backend,
@@ -113,18 +113,6 @@ fn begin(
         cases,
         transfers: Vec::new(),
         verdicts: Vec::new(),
-    }
-}
-
-fn header(run: &Run) -> Header {
-    Header {
-        run: run.run.clone(),
-        schema: run.schema,
-        backend: run.backend.clone(),
-        started: run.started.clone(),
-        plan: run.plan.clone(),
-        machine: run.machine.clone(),
-        calibration: run.calibration.clone(),
     }
 }
 

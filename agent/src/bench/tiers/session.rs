@@ -48,7 +48,7 @@ pub fn run_tiers(
     let before = Environment::now();
     let mut run = begin(plan);
     let mut writer = store.create(&run.run)?;
-    writer.append(&Line::Header(Box::new(header(&run))))?;
+    writer.append(&Line::Header(Box::new(Header::of(&run))))?;
     let folder = TierFolder::open(&plan.folder)
         .map_err(|source| BenchError::Store { path: plan.folder.clone(), source })?;
 
@@ -209,18 +209,6 @@ fn begin(plan: &TierPlan) -> Run {
         cases: Vec::new(),
         transfers: Vec::new(),
         verdicts: Vec::new(),
-    }
-}
-
-fn header(run: &Run) -> Header {
-    Header {
-        run: run.run.clone(),
-        schema: run.schema,
-        backend: run.backend.clone(),
-        started: run.started.clone(),
-        plan: run.plan.clone(),
-        machine: run.machine.clone(),
-        calibration: None,
     }
 }
 

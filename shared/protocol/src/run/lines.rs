@@ -51,6 +51,21 @@ pub struct Header {
     pub calibration: Option<Calibration>,
 }
 
+impl Header {
+    /// What is known of a run before its first case.
+    pub fn of(run: &Run) -> Self {
+        Self {
+            run: run.run.clone(),
+            schema: run.schema,
+            backend: run.backend.clone(),
+            started: run.started.clone(),
+            plan: run.plan.clone(),
+            machine: run.machine.clone(),
+            calibration: run.calibration.clone(),
+        }
+    }
+}
+
 /// A run as read from a file, with what could not be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadRun {
