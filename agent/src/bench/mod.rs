@@ -9,6 +9,7 @@ mod calibration;
 mod cpu;
 mod form;
 mod layers;
+mod life;
 mod machine;
 mod memory;
 mod plan;

@@ -18,6 +18,8 @@ pub const DEFAULT_CONTEXTS: [Tokens; 4] =
 pub struct Plan {
     /// The time that the whole run may take, calibration and warm-up included.
     pub budget: Duration,
+    /// How much of it is kept for what is measured after the cases.
+    pub kept: Duration,
     /// Seed of the random state and page tables.
     pub seed: u64,
     /// The most state that all cases together hold; it is lowered to a quarter of the free memory.
@@ -29,7 +31,13 @@ pub struct Plan {
 impl Plan {
     /// A plan with the usual limits: 4 GiB of state.
     pub fn new(budget: Duration) -> Self {
-        Self { budget, seed: 0x6B76, state_limit: Bytes::new(4 << 30), calibration: CalibrationUse::Stored }
+        Self {
+            budget,
+            kept: Duration::ZERO,
+            seed: 0x6B76,
+            state_limit: Bytes::new(4 << 30),
+            calibration: CalibrationUse::Stored,
+        }
     }
 }
 

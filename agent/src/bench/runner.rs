@@ -1,10 +1,8 @@
 //! The protocol: calibrate, predict and store, prepare and check, then measure the cases in turns.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
-use kvscope_protocol::run::{
-    Cache, Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, fit_half, put_fits, verdicts,
-};
+use kvscope_protocol::run::{Cache, Case, Line, Machine, PlanRecord, Run, fit_half, put_fits, verdicts};
 use kvscope_sizing::Tokens;
 use kvscope_sizing::prediction::Calibration;
 
@@ -16,7 +14,7 @@ use super::plan::{CaseRequest, Divided, Plan, Progress, Stage};
 use super::record;
 use super::samples::{Sample, Samples, WANTED_SAMPLES};
 use super::store::{RunWriter, Store};
-use super::{BenchError, Interrupt, in_words, worker_time};
+use super::{BenchError, Interrupt, in_words, life, worker_time};
 
 /// A case is warmed up by so many steps, or for so long where a step takes longer: clocks rise, address caches fill.
 const WARM_UP_STEPS: usize = 3;
@@ -26,6 +24,10 @@ const STORED_AT: [usize; 4] = [3, WANTED_SAMPLES, 20, 30];
 /// Random numbers are written this many times slower than memory is read, first touch included.
 const FILL_SLOWNESS: f64 = 8.0;
 
+/// What is measured after the cases of a run, and stored in its file, in the time of [`Plan::kept`].
+pub(crate) type Further<'a> =
+    dyn FnMut(&mut Run, &mut RunWriter, &mut dyn FnMut(Progress)) -> Result<(), BenchError> + 'a;
+
 pub(crate) fn run(
     backend: &mut dyn Backend,
     plan: &Plan,
@@ -34,20 +36,31 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
     interrupt: Interrupt<'_>,
 ) -> Result<Run, BenchError> {
+    run_and(backend, plan, requests, store, progress, interrupt, &mut |_, _, _| Ok(()))
+}
+
+pub(crate) fn run_and(
+    backend: &mut dyn Backend,
+    plan: &Plan,
+    requests: &[CaseRequest],
+    store: &Store,
+    progress: &mut dyn FnMut(Progress),
+    interrupt: Interrupt<'_>,
+    further: &mut Further<'_>,
+) -> Result<Run, BenchError> {
     if requests.is_empty() {
         return Err(BenchError::NoCases);
     }
-    let clock = Clock { started: Instant::now(), budget: plan.budget };
+    let clock = Clock { started: Instant::now(), budget: plan.budget.saturating_sub(plan.kept) };
     let before = Environment::now();
     let machine = backend.machine();
     let started = SystemTime::now();
     progress(clock.progress(Stage::Calibrating, None));
-    let time = calibration_time(plan.budget);
+    let time = calibration_time(clock.budget);
     let calibrated = calibration::obtain(backend, plan.calibration, time, store, interrupt)?;
 
     let mut run = begin(backend.name(), plan, requests, machine, &calibrated.calibration, started);
-    let mut writer = store.create(&run.run)?;
-    writer.append(&Line::Header(Box::new(Header::of(&run))))?;
+    let mut writer = life::create(&run, store)?;
 
     let mut session = Session {
         backend,
@@ -67,12 +80,8 @@ pub(crate) fn run(
         writer.append(&Line::Case(Box::new(case.clone())))?;
     }
     run.verdicts = verdicts(&run.cases);
-    for verdict in &run.verdicts {
-        writer.append(&Line::Verdict(Box::new(verdict.clone())))?;
-    }
-    run.ended = if interrupt.is_set() { Ended::Cancelled } else { Ended::Complete };
-    before.end(&mut run.machine);
-    writer.append(&Line::End { ended: run.ended, machine: Box::new(run.machine.clone()) })?;
+    further(&mut run, &mut writer, progress)?;
+    life::end(&mut run, &mut writer, before, interrupt)?;
     progress(Progress { stage: Stage::Done, fraction: 1.0, remaining_seconds: 0.0, case: None });
     Ok(run)
 }
@@ -96,24 +105,11 @@ fn begin(
             forms.push(request.form.clone());
         }
     }
-    let stamp = humantime::format_rfc3339_seconds(started).to_string();
-    let nanoseconds = started.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
     let cases: Vec<Case> =
         requests.iter().enumerate().map(|(index, request)| record::blank(index, request)).collect();
     let fit_half = fit_half(&cases);
-    Run {
-        run: format!("{}-{:04x}", stamp.replace(['-', ':'], ""), nanoseconds >> 14),
-        schema: RUN_SCHEMA,
-        backend: backend.to_owned(),
-        started: stamp,
-        ended: Ended::Interrupted,
-        plan: PlanRecord { budget_seconds: plan.budget.as_secs_f64(), forms, seed: plan.seed, fit_half },
-        machine,
-        calibration: Some(calibration.clone()),
-        cases,
-        transfers: Vec::new(),
-        verdicts: Vec::new(),
-    }
+    let record = PlanRecord { budget_seconds: plan.budget.as_secs_f64(), forms, seed: plan.seed, fit_half };
+    Run { cases, ..life::begin(backend, record, machine, Some(calibration.clone()), started) }
 }
 
 /// A case that can be run.
