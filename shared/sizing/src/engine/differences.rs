@@ -6,7 +6,7 @@ use crate::size::StateModel;
 use crate::state::counted;
 use crate::{Bytes, Result, Tokens, group_digits};
 
-/// Blocks over which the growth of a part is taken: whole entries of every compressed stream are in it.
+/// Blocks, of all context-parallel ranks together, over which the growth of a part is taken: whole entries of every compressed stream are in it.
 const BLOCKS: u64 = 1 << 16;
 
 /// Tokens that caches are rounded up to where the engine names no block.
@@ -41,7 +41,8 @@ impl<'q> Differences<'q> {
     /// What the engine's plan says at the longer context, or an overflow.
     pub(super) fn new(query: &'q Query<'q>, plan: &dyn Profile, parts: &[Quantity]) -> Result<Self> {
         let block = plan.figure(Quantity::AttentionBlockSize).ok().flatten().and_then(Figure::whole);
-        let step = block.unwrap_or(1).max(1).saturating_mul(BLOCKS);
+        let tokens = block.unwrap_or(1).max(1).saturating_mul(query.settings.dcp());
+        let step = tokens.saturating_mul(BLOCKS);
         let state_blocks = match (query.engine.kind(), plan.figure(Quantity::StateBlocksPerRequest)) {
             (EngineKind::Vllm, Ok(Some(figure))) => figure.whole().filter(|blocks| *blocks > 0),
             _ => None,

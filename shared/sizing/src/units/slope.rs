@@ -51,6 +51,13 @@ impl BytesPerToken {
             .ok_or_else(|| Error::overflow(format!("slope × {factor}")))
     }
 
+    /// `self ÷ divisor`, or an overflow error; a divisor of zero is one too.
+    pub fn divided_by(self, divisor: u64) -> Result<Self> {
+        let denominator = u128::from(self.denominator) * u128::from(divisor);
+        let reduced = (divisor > 0).then(|| Self::reduced(u128::from(self.numerator), denominator)).flatten();
+        reduced.ok_or_else(|| Error::overflow(format!("slope ÷ {divisor}")))
+    }
+
     /// The nearest floating point number, for scales and ratios on screen.
     pub fn as_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64

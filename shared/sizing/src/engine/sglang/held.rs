@@ -3,25 +3,24 @@
 use super::SgLangPlan;
 use crate::engine::shard::quantity_of;
 use crate::engine::{Padding, Quantity};
-use crate::{Bytes, Result, Tokens};
+use crate::{Bytes, Result};
 
 impl SgLangPlan<'_> {
     /// The rest of last pages, windows that are kept in full, free pools and spare slots, for the whole batch.
     pub(super) fn held_rows(&self) -> Result<Vec<Padding>> {
         let n = self.query.need_context()?;
-        let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
         let own_window_pool = self.pool().has_window_pool();
         let beyond = |more: Bytes, than: Bytes| Bytes::new(more.get().saturating_sub(than.get()));
         let of_batch = |bytes: Result<Bytes>| bytes?.times(self.query.batch);
         let pages = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::KvBytes | Quantity::IndexBytes => {
-                Ok(beyond(component.bytes(paged)?, component.bytes(n)?))
+                Ok(beyond(self.held_by(component, n, self.launch.page)?, self.held_by(component, n, 1)?))
             }
             _ => Ok(Bytes::ZERO),
         });
         let windows = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::WindowBytes if !own_window_pool => {
-                Ok(beyond(component.growth.entry().times(paged.get())?, component.bytes(n)?))
+                Ok(beyond(self.held_by(component, n, self.launch.page)?, component.bytes(n)?))
             }
             _ => Ok(Bytes::ZERO),
         });

@@ -158,7 +158,6 @@ impl<'q> SgLangPlan<'q> {
     }
 
     fn held_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-        let paged = Tokens::new(n.get().next_multiple_of(self.launch.page));
         let own_window_pool = self.pool().has_window_pool();
         let of_batch = self
             .rank
@@ -166,18 +165,31 @@ impl<'q> SgLangPlan<'q> {
                 let kind = super::shard::quantity_of(component.kind);
                 let full_length = kind == Quantity::WindowBytes && !own_window_pool;
                 let counted = if full_length { Quantity::KvBytes } else { kind };
-                match counted {
+                match quantity {
                     _ if is_slot_state(component.kind) => Ok(Bytes::ZERO),
-                    _ if quantity != Quantity::ResidentBytes && quantity != counted => Ok(Bytes::ZERO),
-                    Quantity::KvBytes if full_length => component.growth.entry().times(paged.get()),
-                    Quantity::KvBytes | Quantity::IndexBytes => component.bytes(paged),
-                    _ => component.bytes(n),
+                    Quantity::ResidentBytes => self.held_by(component, n, self.launch.page),
+                    _ if quantity == counted => self.held_by(component, n, self.launch.page),
+                    _ => Ok(Bytes::ZERO),
                 }
             })?
             .times(self.query.batch)?;
         match quantity {
             Quantity::ResidentBytes | Quantity::StateBytes => of_batch.plus(self.state_pool()?),
             _ => Ok(of_batch),
+        }
+    }
+
+    /// Bytes that one layer's component of a request of `n` tokens takes on one rank, in whole pages of `page` tokens.
+    /// Context-parallel ranks hold different tokens of a cache, and each the index keys of all of them
+    /// (`allocation_sizing.py`: pages of requests are `page_size × dcp` tokens).
+    fn held_by(&self, component: &crate::StateComponent, n: Tokens, page: u64) -> Result<Bytes> {
+        let ranks = self.launch.dcp;
+        let own = n.get().div_ceil(ranks).next_multiple_of(page);
+        match super::shard::quantity_of(component.kind) {
+            Quantity::WindowBytes if !self.pool().has_window_pool() => component.growth.entry().times(own),
+            Quantity::KvBytes => component.bytes(Tokens::new(own)),
+            Quantity::IndexBytes => component.bytes(Tokens::new(own.saturating_mul(ranks))),
+            _ => component.bytes(n),
         }
     }
 
@@ -195,7 +207,7 @@ impl<'q> SgLangPlan<'q> {
     }
 
     fn slope(&self) -> Result<crate::BytesPerToken> {
-        let mut slope = self.pool().growth_per_token()?;
+        let mut slope = self.pool().growth_per_token()?.divided_by(self.launch.dcp)?;
         if self.pool().has_window_pool() && self.query.context.is_some() {
             for (component, layers) in self.rank.components_with_borrowed() {
                 if super::shard::quantity_of(component.kind) == Quantity::WindowBytes {

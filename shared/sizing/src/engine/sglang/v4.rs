@@ -215,7 +215,7 @@ impl V4Pool {
             return Ok(cost);
         }
         let scaled = cost.times(self.layers + 1)?;
-        divided(scaled, self.layers)
+        scaled.divided_by(self.layers)
     }
 
     pub(super) fn growth_per_token(&self) -> Result<BytesPerToken> {
@@ -232,7 +232,7 @@ impl V4Pool {
         let full = self.growth_per_token()?;
         let WindowSize::Ratio(ratio) = self.size else { return Ok(full) };
         let (numerator, denominator) = decimal(ratio)?;
-        full.plus(divided(self.per_window_token()?.times(numerator)?, denominator)?)
+        full.plus(self.per_window_token()?.times(numerator)?.divided_by(denominator)?)
     }
 
     /// Rows of compressors that every request slot has a ring of, one ring more and one row, in whole groups: of dense
@@ -325,12 +325,4 @@ impl V4Pool {
             state: sparse.plus(self.slot_state()?)?,
         })
     }
-}
-
-fn divided(cost: BytesPerToken, by: u64) -> Result<BytesPerToken> {
-    let denominator = cost
-        .denominator()
-        .checked_mul(by)
-        .ok_or_else(|| Error::overflow(format!("a slope divided by {by}")))?;
-    BytesPerToken::new(Bytes::new(cost.numerator()), denominator)
 }
