@@ -56,11 +56,11 @@ impl Form {
     const TABLE: [(Self, &'static str, Option<&'static str>); 20] = [
         (Self::Mha, "mha", Some("llama-2-7b")),
         (Self::Gqa, "gqa", Some("minimax-m2.7")),
-        (Self::Mqa, "mqa", None),
+        (Self::Mqa, "mqa", Some("gemma-2b")),
         (Self::IndexedGqa, "indexed", Some("qwen3.8-flash-next")),
         (Self::Swa, "swa", Some("gpt-oss-120b")),
         (Self::Chunked, "chunked", Some("llama-4-scout")),
-        (Self::Cross, "cross", None),
+        (Self::Cross, "cross", Some("llama-3.2-11b-vision-instruct")),
         (Self::Mla, "mla", Some("kimi-k2.6")),
         (Self::Dsa, "dsa", Some("deepseek-v3.2")),
         (Self::Csa, "csa", Some("deepseek-v4-pro")),
@@ -73,7 +73,7 @@ impl Form {
         (Self::Mamba1, "mamba1", Some("jamba-1.5-large")),
         (Self::Mamba2, "mamba2", Some("nemotron-3-nano-30b-a3b")),
         (Self::Lightning, "lightning", Some("minimax-text-01")),
-        (Self::ShortConv, "shortconv", None),
+        (Self::ShortConv, "shortconv", Some("lfm2-1.2b")),
     ];
 
     /// Every form, in the order of tables.

@@ -40,6 +40,7 @@ pub(crate) fn blank(index: usize, request: &CaseRequest) -> Case {
             bound: None,
             memory_seconds: None,
             compute_seconds: None,
+            streamed_seconds: None,
             launches: None,
         },
         measured: None,
@@ -114,6 +115,7 @@ pub(crate) fn predict(
         bound: Some(time.bound),
         memory_seconds: Some(time.memory_seconds),
         compute_seconds: Some(time.compute_seconds),
+        streamed_seconds: time.streamed_seconds,
         launches: Some(launches),
     };
     for one in &cost.operations {

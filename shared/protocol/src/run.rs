@@ -178,6 +178,8 @@ pub struct Predicted {
     pub memory_seconds: Option<f64>,
     /// Computing alone.
     pub compute_seconds: Option<f64>,
+    /// Operations over their rates while the operands come from memory, where that was measured.
+    pub streamed_seconds: Option<f64>,
     /// Starts of the workers in one step.
     pub launches: Option<u64>,
 }
@@ -252,6 +254,7 @@ record!(Predicted {
     bound,
     memory_seconds,
     compute_seconds,
+    streamed_seconds,
     launches
 });
 record!(Fitted { seconds, used });
@@ -312,6 +315,7 @@ mod tests {
                 bound: Some(Bound::Memory),
                 memory_seconds: Some(predicted),
                 compute_seconds: Some(predicted / 2.0),
+                streamed_seconds: None,
                 launches: Some(4),
             },
             measured,

@@ -77,14 +77,16 @@ fn terms(case: &Case) -> Option<(PredictedTime, u64)> {
         return None;
     }
     let (memory_seconds, compute_seconds) = (predicted.memory_seconds?, predicted.compute_seconds?);
+    let streamed_seconds = predicted.streamed_seconds;
     let seconds = predicted.seconds?;
     let time = PredictedTime {
         seconds,
         grade: predicted.grade,
         bound: predicted.bound?,
-        launch_seconds: seconds - memory_seconds.max(compute_seconds),
+        launch_seconds: seconds - memory_seconds.max(compute_seconds).max(streamed_seconds.unwrap_or(0.0)),
         memory_seconds,
         compute_seconds,
+        streamed_seconds,
     };
     Some((time, predicted.launches?))
 }

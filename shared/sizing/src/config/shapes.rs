@@ -248,8 +248,35 @@ impl<'f, 'a> Shapes<'f, 'a> {
 
     fn cross(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
         let heads = self.heads(HeadSet::Full, index, warnings)?;
-        let encoder_tokens = self.fields.count_any(&ENCODER_TOKENS)?;
+        let encoder_tokens = match self.fields.count_any(&ENCODER_TOKENS)? {
+            Some(tokens) => Some(tokens),
+            None => self.tokens_of_an_image(warnings)?,
+        };
         Ok(Mixer::Cross { heads, encoder_tokens })
+    }
+
+    /// Tokens of one image in all its tiles: the patches of each, and one token for the tile as a whole (transformers,
+    /// `models/mllama/modeling_mllama.py`, `MllamaVisionModel`).
+    fn tokens_of_an_image(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
+        let Some(vision) = self.fields.object("vision_config")? else { return Ok(None) };
+        let counts = [vision.count("image_size")?, vision.count("patch_size")?, vision.count("max_num_tiles")?];
+        let [Some(image), Some(patch), Some(tiles)] = counts else { return Ok(None) };
+        let side = image.get() / patch.get();
+        let tokens = side
+            .checked_mul(side)
+            .and_then(|patches| patches.checked_add(1)?.checked_mul(tiles.get()))
+            .ok_or_else(|| Error::field(vision.path_of("image_size"), "the tokens of an image overflow"))?;
+        let rule = format!(
+            "one image of {} tiles, each ({image} ÷ {patch})² patches and one token more",
+            tiles.get(),
+            image = image.get(),
+            patch = patch.get()
+        );
+        warnings.push(Warning::new(
+            "encoder_tokens",
+            format!("not given; {rule} make {tokens} tokens that cross-attention keeps"),
+        ));
+        Ok(Some(Fact::derived(tokens, rule)))
     }
 }
 

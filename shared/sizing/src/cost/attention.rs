@@ -36,15 +36,7 @@ impl Heads {
         self.operations_in([formats.k().format, formats.v().format], entries)
     }
 
-    pub(super) fn cross_operations(
-        &self,
-        formats: &Formats,
-        limit: Option<&Fact>,
-    ) -> Result<Vec<Operations>> {
-        let set = formats.settings().encoder_tokens;
-        let entries = set.or(limit.map(Fact::get)).ok_or_else(|| {
-            Error::setting("encoder_tokens", "not given, and the config has no max_source_positions")
-        })?;
+    pub(super) fn cross_operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
         let sides = formats
             .cross()
             .map_or_else(|| [formats.k().format, formats.v().format], |chosen| [chosen.format; 2]);
@@ -139,6 +131,13 @@ impl CompressedAttention {
         self.borrowed_store(formats)?.map_or(Ok(Bytes::ZERO), |store| store.read_bytes(n))
     }
 
+    /// Window records and entries that every head attends to.
+    pub(super) fn attended(&self, formats: &Formats, n: Tokens) -> Result<u64> {
+        let window = self.components(formats)?.into_iter().find(|one| one.kind == ComponentKind::WindowKv);
+        let window = window.map_or(0, |window| window.growth.entries(n));
+        Ok(window.saturating_add(self.entries_read(n)))
+    }
+
     fn entries_read(&self, n: Tokens) -> u64 {
         let Some(branch) = &self.compression else { return 0 };
         let entries = n.get() / branch.ratio.get().max(1);
@@ -161,7 +160,14 @@ fn no_operand(setting: &str, format: &str) -> Error {
     Error::setting(setting, format!("what is computed with values in {format} is not known"))
 }
 
-fn query_heads(heads: Option<&Fact>) -> Result<u64> {
+/// Tokens of the encoder's output: as set, else as the config says.
+pub(super) fn encoder_tokens(formats: &Formats, limit: Option<&Fact>) -> Result<u64> {
+    formats.settings().encoder_tokens.or(limit.map(Fact::get)).ok_or_else(|| {
+        Error::setting("encoder_tokens", "not given, and the config has no max_source_positions")
+    })
+}
+
+pub(super) fn query_heads(heads: Option<&Fact>) -> Result<u64> {
     heads.map(Fact::get).ok_or_else(|| {
         Error::field(
             "num_attention_heads",

@@ -2,8 +2,8 @@
 //!
 //! Counted is what touches state: scores, weighted sums, indexers, compressors, recurrences and convolutions.
 //! Projections, experts and norms do not depend on the state and are not here. A multiply-add counts as two operations.
-//! Exponentials of a recurrence's decay are counted apart, since no machine is equally fast at both. Softmax is left out, as
-//! in every published count of attention.
+//! Exponentials, of a softmax's weights and of a recurrence's decay, are counted apart, since no machine is equally fast at
+//! both and no published count of attention has them among its operations.
 
 mod attention;
 mod recurrent;
@@ -28,7 +28,8 @@ pub struct StepCost {
     pub appended_bytes: Bytes,
     /// Operations, by the type of the operand that comes from the state and by how often each of its values is used.
     pub operations: Vec<Operations>,
-    /// Exponentials, one for each value of a state whose decay differs from value to value (Mamba-1).
+    /// Exponentials: one for each query head and entry that it attends to, and one for each value of a state whose decay
+    /// differs from value to value (Mamba-1).
     #[serde(default)]
     pub exponentials: u64,
 }
@@ -170,29 +171,56 @@ impl Mixer {
         for operations in self.operations(formats, n)? {
             cost.add(operations)?;
         }
-        if let Self::Recurrent(recurrent) = self {
-            cost.exponentials = recurrent.recurrence.exponentials()?;
-        }
+        cost.exponentials = match self {
+            Self::Recurrent(recurrent) => recurrent.recurrence.exponentials()?,
+            _ => product(&[self.query_heads()?, self.attended(formats, n)?])?,
+        };
         Ok(cost)
     }
 
+    /// Entries that each query head attends to at `n` tokens; none without attention.
+    fn attended(&self, formats: &Formats, n: Tokens) -> Result<u64> {
+        let up_to = |limit: u64| limit.min(n.get());
+        Ok(match self {
+            Self::Full(_) | Self::Mla(_) => n.get(),
+            Self::IndexedFull(_, index) => index.budget().map_or(n.get(), up_to),
+            Self::Sliding { window: limit, .. } | Self::Chunked { chunk: limit, .. } => up_to(limit.get()),
+            Self::Cross { encoder_tokens, .. } => attention::encoder_tokens(formats, encoder_tokens.as_ref())?,
+            Self::Dsa { top_k, .. } => top_k.as_ref().map_or(n.get(), |limit| up_to(limit.get())),
+            Self::Compressed(attention) => attention.attended(formats, n)?,
+            Self::Recurrent(_) | Self::None => 0,
+        })
+    }
+
+    fn query_heads(&self) -> Result<u64> {
+        let heads = match self {
+            Self::Full(heads)
+            | Self::IndexedFull(heads, _)
+            | Self::Sliding { heads, .. }
+            | Self::Chunked { heads, .. }
+            | Self::Cross { heads, .. } => &heads.query_heads,
+            Self::Mla(latent) | Self::Dsa { latent, .. } => &latent.query_heads,
+            Self::Compressed(attention) => &attention.query_heads,
+            Self::Recurrent(_) | Self::None => return Ok(0),
+        };
+        attention::query_heads(heads.as_ref())
+    }
+
     fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
+        let attended = self.attended(formats, n)?;
         match self {
-            Self::Full(heads) => heads.operations(formats, n.get()),
+            Self::Full(heads) | Self::Sliding { heads, .. } | Self::Chunked { heads, .. } => {
+                heads.operations(formats, attended)
+            }
             Self::IndexedFull(heads, index) => {
-                let read = index.budget().map_or(n.get(), |budget| budget.min(n.get()));
-                let mut all = heads.operations(formats, read)?;
+                let mut all = heads.operations(formats, attended)?;
                 all.push(index.operations(formats, n)?);
                 Ok(all)
             }
-            Self::Sliding { heads, window: limit } | Self::Chunked { heads, chunk: limit } => {
-                heads.operations(formats, n.get().min(limit.get()))
-            }
-            Self::Cross { heads, encoder_tokens } => heads.cross_operations(formats, encoder_tokens.as_ref()),
-            Self::Mla(latent) => latent.operations(formats, n.get()),
-            Self::Dsa { latent, index, top_k } => {
-                let read = top_k.as_ref().map_or(n.get(), |limit| limit.get().min(n.get()));
-                let mut all = latent.operations(formats, read)?;
+            Self::Cross { heads, .. } => heads.cross_operations(formats, attended),
+            Self::Mla(latent) => latent.operations(formats, attended),
+            Self::Dsa { latent, index, .. } => {
+                let mut all = latent.operations(formats, attended)?;
                 if let Some(index) = index {
                     all.push(index.operations(formats, n)?);
                 }
@@ -236,6 +264,7 @@ mod tests {
         let cost = cost("minimax-m2.7", "GQA", 1000);
         assert_eq!(cost.operations, [one(Operand::Bf16, 6, 24_576_000)]);
         assert_eq!((cost.read_bytes.get(), cost.appended_bytes.get()), (4_096_000, 4096));
+        assert_eq!(cost.exponentials, 48 * 1000);
         // Operations over bytes: the group of 6 queries for each bf16 value.
         assert!((cost.intensity().unwrap() - 6.0).abs() < 1e-12);
     }
@@ -267,6 +296,7 @@ mod tests {
         // Core in entries: 30 × (1024 + 128) + 31 × (7812 + 128), each 128 heads × 2 × 1024; records are fp8.
         let entries = 30 * (1024 + 128) + 31 * (7812 + 128);
         assert_eq!(flops(Operand::Fp8), entries * 128 * 2 * 1024);
+        assert_eq!(all.exponentials, entries * 128);
         assert_eq!(flops(Operand::Fp8) * 2 / 1_000_000_000, 147);
         assert_eq!(flops(Operand::Fp4), 30 * 64 * 128 * 2 * 250_000);
         assert_eq!(flops(Operand::Fp4) / 2 / 1_000_000_000, 61);

@@ -27,6 +27,9 @@ pub struct Ceilings {
     pub read_by_working_set: Vec<ReadPoint>,
     /// Operations per second of all cores together by operand and use, on data in the first-level cache.
     pub rates: Vec<OperandRate>,
+    /// The same on operands that come from main memory meanwhile: where reading and multiplying take about as long, neither
+    /// ceiling alone is reached.
+    pub streamed_rates: Vec<OperandRate>,
     /// Exponentials per second of all cores together, on values in the first-level cache.
     pub exponentials_per_second: Option<f64>,
 }
@@ -114,7 +117,7 @@ pub struct CeilingSpread {
 
 record!(Ceilings {
     read_bytes_per_second, flops_per_second, launch_seconds, write_bytes_per_second, copy_bytes_per_second,
-    update_bytes_per_second, one_core, exponentials_per_second; or default read_by_working_set, rates
+    update_bytes_per_second, one_core, exponentials_per_second; or default read_by_working_set, rates, streamed_rates
 });
 record!(CoreBandwidth { read_bytes_per_second, write_bytes_per_second, copy_bytes_per_second });
 record!(ReadPoint { working_set_bytes, bytes_per_second });
@@ -125,6 +128,23 @@ record!(Calibration {
 });
 record!(Unsteady { of, sentence });
 record!(CeilingSpread { read, flops, launch, update });
+
+/// The measured uses of an operand next to `rows`, from below and from above.
+fn around(rates: &[OperandRate], operand: Operand, rows: u64) -> (Option<&OperandRate>, Option<&OperandRate>) {
+    let of = || rates.iter().filter(|rate| rate.operand == operand);
+    (
+        of().filter(|rate| rate.rows <= rows).max_by_key(|rate| rate.rows),
+        of().filter(|rate| rate.rows >= rows).min_by_key(|rate| rate.rows),
+    )
+}
+
+fn between(below: &OperandRate, above: &OperandRate, rows: u64) -> f64 {
+    if below.rows == above.rows {
+        return below.flops_per_second;
+    }
+    let share = (rows - below.rows) as f64 / (above.rows - below.rows) as f64;
+    below.flops_per_second + share * (above.flops_per_second - below.flops_per_second)
+}
 
 impl Ceilings {
     /// Bytes per second that all cores together read from a place: between two measured working sets on a straight line
@@ -154,23 +174,20 @@ impl Ceilings {
     /// Operations per second with such an operand, each value used `rows` times: on a straight line between measured uses,
     /// beyond the largest as there. `None` where the operand was not measured.
     pub fn rate(&self, operand: Operand, rows: u64) -> Option<f64> {
-        let mut below: Option<&OperandRate> = None;
-        let mut above: Option<&OperandRate> = None;
-        for rate in self.rates.iter().filter(|rate| rate.operand == operand) {
-            if rate.rows <= rows && below.is_none_or(|best| rate.rows > best.rows) {
-                below = Some(rate);
-            }
-            if rate.rows >= rows && above.is_none_or(|best| rate.rows < best.rows) {
-                above = Some(rate);
-            }
-        }
+        let (below, above) = around(&self.rates, operand, rows);
         match (below, above) {
-            (Some(below), Some(above)) if below.rows < above.rows => {
-                let share = (rows - below.rows) as f64 / (above.rows - below.rows) as f64;
-                Some(below.flops_per_second + share * (above.flops_per_second - below.flops_per_second))
-            }
-            (Some(only), _) | (None, Some(only)) => Some(only.flops_per_second),
+            (Some(below), Some(above)) => Some(between(below, above, rows)),
+            (Some(only), None) | (None, Some(only)) => Some(only.flops_per_second),
             (None, None) => None,
+        }
+    }
+
+    /// The same while the operands come from main memory. `None` beyond the largest measured use as well: there reading is
+    /// not what multiplying waits for.
+    pub fn streamed_rate(&self, operand: Operand, rows: u64) -> Option<f64> {
+        match around(&self.streamed_rates, operand, rows) {
+            (Some(below), Some(above)) => Some(between(below, above, rows)),
+            _ => None,
         }
     }
 
@@ -186,7 +203,7 @@ impl Ceilings {
         for point in &self.read_by_working_set {
             positive("read_by_working_set", point.bytes_per_second)?;
         }
-        for rate in &self.rates {
+        for rate in self.rates.iter().chain(&self.streamed_rates) {
             positive("rates", rate.flops_per_second)?;
         }
         let launch = self.launch_seconds;

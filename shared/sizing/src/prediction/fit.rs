@@ -93,6 +93,7 @@ mod tests {
             launch_seconds: 0.0,
             memory_seconds: busy,
             compute_seconds: busy / 2.0,
+            streamed_seconds: None,
         };
         FitPoint { predicted, launches, measured_seconds }
     }

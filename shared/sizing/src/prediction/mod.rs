@@ -1,7 +1,8 @@
 //! Predicted times, computed before a measurement: t = launches × t0 + max(bytes / bandwidth, Σ FLOPs / rate).
 //!
 //! Bandwidth is that of the place where the state lies: main memory where caches are cold or too small, else the cache
-//! that holds the working set. Rates are by the type of the operand and by how often each of its values is used.
+//! that holds the working set. Rates are by the type of the operand and by how often each of its values is used; where
+//! the operands come from memory and that was measured too, the rate while they do is a third term of the maximum.
 //!
 //! Three sources of constants are three types: a [`Datasheet`], a [`Calibration`], a [`Fit`]. A fit gives a
 //! [`FittedTime`], which is no [`PredictedTime`].
@@ -115,7 +116,7 @@ impl Bound {
 /// A predicted time and the terms that it is made of, in seconds.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PredictedTime {
-    /// `launch_seconds + max(memory_seconds, compute_seconds)`.
+    /// `launch_seconds + max(memory_seconds, compute_seconds, streamed_seconds)`.
     pub seconds: f64,
     /// Where the constants come from.
     pub grade: Grade,
@@ -125,14 +126,22 @@ pub struct PredictedTime {
     pub launch_seconds: f64,
     /// Bytes over the bandwidth of their place.
     pub memory_seconds: f64,
-    /// Operations over their rates.
+    /// Operations over their rates on cached operands.
     pub compute_seconds: f64,
+    /// Operations over their rates while the operands come from memory; absent where the state lies in a cache or such rates
+    /// were not measured.
+    pub streamed_seconds: Option<f64>,
 }
 
 impl PredictedTime {
-    /// The larger of reading and computing: the time of a step whose starts cost nothing.
-    pub fn busy_seconds(&self) -> f64 {
+    /// The larger of reading and computing, each at its own ceiling: what no step is faster than.
+    pub fn bound_seconds(&self) -> f64 {
         self.memory_seconds.max(self.compute_seconds)
+    }
+
+    /// The time of a step whose starts cost nothing.
+    pub fn busy_seconds(&self) -> f64 {
+        self.bound_seconds().max(self.streamed_seconds.unwrap_or(0.0))
     }
 }
 
@@ -143,16 +152,22 @@ fn predict(work: &Work, ceilings: &Ceilings, grade: Grade) -> Result<PredictedTi
     let moved = work.rewritten_bytes.get().saturating_mul(2);
     let memory_seconds =
         only_read as f64 / ceilings.read_from(work.place) + moved as f64 / ceilings.update_in(work.place);
-    let compute_seconds = work
-        .operations
-        .iter()
-        .map(|one| {
-            one.flops as f64 / ceilings.rate(one.operand, one.rows).unwrap_or(ceilings.flops_per_second)
-        })
-        .sum::<f64>()
-        + work.exponentials as f64 / ceilings.exponentials_per_second.unwrap_or(ceilings.flops_per_second);
+    let exponential_seconds =
+        work.exponentials as f64 / ceilings.exponentials_per_second.unwrap_or(ceilings.flops_per_second);
+    let cached = |one: &Operations| ceilings.rate(one.operand, one.rows).unwrap_or(ceilings.flops_per_second);
+    let seconds = |rate: &dyn Fn(&Operations) -> f64| {
+        work.operations.iter().map(|one| one.flops as f64 / rate(one)).sum::<f64>() + exponential_seconds
+    };
+    let compute_seconds = seconds(&cached);
+    // A recurrence's operations are no multiply-adds of rows with a stream: what it changes in place is measured as such.
+    let is_streamed = work.place == Place::Memory
+        && work.rewritten_bytes == Bytes::ZERO
+        && !ceilings.streamed_rates.is_empty();
+    let streamed_seconds = is_streamed.then(|| {
+        seconds(&|one| ceilings.streamed_rate(one.operand, one.rows).unwrap_or_else(|| cached(one)))
+    });
     let launch_seconds = work.launches as f64 * ceilings.launch_seconds;
-    let busy = memory_seconds.max(compute_seconds);
+    let busy = memory_seconds.max(compute_seconds).max(streamed_seconds.unwrap_or(0.0));
     let bound = if launch_seconds > busy {
         Bound::Launch
     } else if memory_seconds >= compute_seconds {
@@ -167,6 +182,7 @@ fn predict(work: &Work, ceilings: &Ceilings, grade: Grade) -> Result<PredictedTi
         launch_seconds,
         memory_seconds,
         compute_seconds,
+        streamed_seconds,
     })
 }
 
@@ -262,6 +278,33 @@ mod tests {
         assert!((seconds(Operand::Bf16, 64) - 9.0 / 130.0).abs() < 1e-12);
         // No rate of its own: the plain ceiling.
         assert!((seconds(Operand::Fp8, 1) - 9.0 / 200.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn reading_and_multiplying_at_once_is_slower_than_either() {
+        let streamed = |rows, flops_per_second| OperandRate { operand: Operand::Bf16, rows, flops_per_second };
+        let ceilings = Ceilings { streamed_rates: vec![streamed(1, 16e9), streamed(5, 60e9)], ..ceilings() };
+        let of = |rows, place, rewritten| {
+            let operations = vec![Operations { operand: Operand::Bf16, rows, flops: 3_800_000_000 }];
+            let work = Work {
+                read_bytes: Bytes::new(1_200_000_000),
+                rewritten_bytes: Bytes::new(rewritten),
+                operations,
+                place,
+                ..Work::default()
+            };
+            predict(&work, &ceilings, Grade::Calibrated).unwrap()
+        };
+        // Three rows lie halfway between 16 and 60 GFLOP/s: 3.8 GFLOP in 0.1 s; 1.2 GB at 20 GB/s alone are 0.06 s.
+        let time = of(3, Place::Memory, 0);
+        assert!((time.seconds - 0.1).abs() < 1e-12);
+        assert!((time.bound_seconds() - 0.06).abs() < 1e-12);
+        assert_eq!(time.bound, Bound::Memory);
+        // In a cache, changed in place, or with more rows than were measured, it says nothing.
+        assert_eq!(of(3, Place::Hot(Bytes::new(1 << 20)), 0).streamed_seconds, None);
+        assert_eq!(of(3, Place::Memory, 1).streamed_seconds, None);
+        let many = of(64, Place::Memory, 0);
+        assert!((many.streamed_seconds.unwrap() - many.compute_seconds).abs() < 1e-12);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kvscope_sizing::cost::Operand;
 use kvscope_sizing::prediction::{CeilingSpread, Ceilings, CoreBandwidth, OperandRate, ReadPoint, Unsteady};
 
 use self::bandwidth::{Cores, Pass, change, read, read_again};
-use self::rates::{Block, Multiply, once, repeats_for};
+use self::rates::{Block, Multiply, Origin, once, repeats_for};
 use super::pool::Pool;
 use super::simd::InstructionSet;
 use crate::bench::backend::Probe;
@@ -43,19 +43,31 @@ pub(super) struct Found {
     pub(super) unsteady: Vec<Unsteady>,
 }
 
-/// What is multiplied beside the peak: every operand that forms have, used once, by a group, and by as many rows as
-/// registers hold.
+/// What is multiplied beside the peak: every operand that forms have, used once, by a group, by as many rows as registers
+/// hold, and by so many that it is widened once for all.
 fn rate_list() -> Vec<(Multiply, Operand, u64)> {
     let mut list = vec![(Multiply::State(Operand::F32), Operand::F32, 1)];
-    for (operand, rows) in [
-        (Operand::Bf16, &[1, 2, 4, 6, 8, 16][..]),
-        (Operand::Fp8, &[1, 4, 8, 16][..]),
-        (Operand::Fp4, &[8, 16][..]),
+    let attention = [
+        (Operand::Bf16, &[1, 2, 4, 6, 8, 16, 64][..]),
+        (Operand::Fp8, &[1, 4, 8, 16, 64][..]),
+        (Operand::Fp4, &[8, 16, 64][..]),
         (Operand::F32, &[16][..]),
-    ] {
-        list.extend(rows.iter().map(|rows| (Multiply::Loaded(operand, *rows), operand, *rows as u64)));
-    }
+    ];
+    list.extend(loaded(&attention));
     list
+}
+
+/// What is multiplied while it comes from memory: K and V, whose groups of queries are small enough for reading to matter.
+fn streamed_list() -> Vec<(Multiply, Operand, u64)> {
+    loaded(&[(Operand::Bf16, &[1, 2, 4, 6, 8, 16][..]), (Operand::Fp8, &[1, 4, 8, 16][..])])
+}
+
+fn loaded(operands: &[(Operand, &[usize])]) -> Vec<(Multiply, Operand, u64)> {
+    let of = |(operand, rows): &(Operand, &[usize])| {
+        let operand = *operand;
+        rows.iter().map(move |rows| (Multiply::Loaded(operand, *rows), operand, *rows as u64)).collect::<Vec<_>>()
+    };
+    operands.iter().flat_map(of).collect()
 }
 
 /// Measures everything in about `time`; less where `interrupt` asks for it.
@@ -68,7 +80,7 @@ pub(super) fn measure(
 ) -> Found {
     let started = Instant::now();
     let blocks: Vec<Mutex<Block>> = (0..pool.workers()).map(|_| Mutex::new(Block::new())).collect();
-    let list = rate_list();
+    let (list, streamed) = (rate_list(), streamed_list());
     let repeats: Vec<usize> =
         list.iter().map(|(what, ..)| repeats_for(pool, set, &blocks, *what, SHORT_SAMPLE)).collect();
     let exponential_repeats = repeats_for(pool, set, &blocks, Multiply::Exponential, SHORT_SAMPLE);
@@ -76,19 +88,25 @@ pub(super) fn measure(
     let sizes = set_sizes(buffer.len() * 2);
     let cores = WorkerTime::new(pool.workers());
 
-    let mut turns = Turns::new(list.len(), sizes.len());
+    let mut turns = Turns::new(list.len(), streamed.len(), sizes.len());
     // The first turn warms up: clocks, and the system's first touch of what it hands out.
     for turn in 0.. {
         let begun = Instant::now();
-        let mut kept = Turns::new(list.len(), sizes.len());
+        let mut kept = Turns::new(list.len(), streamed.len(), sizes.len());
         kept.read.push(read(pool, set, buffer, Cores::All));
-        kept.peak.push(once(pool, set, &blocks, Multiply::Peak, peak_repeats, Some(&cores)).rate());
-        kept.exponential
-            .push(once(pool, set, &blocks, Multiply::Exponential, exponential_repeats, None).rate());
+        let cached = |what, repeats, cores| {
+            once(pool, set, &blocks, what, Origin::Cache { repeats }, cores).rate()
+        };
+        kept.peak.push(cached(Multiply::Peak, peak_repeats, Some(&cores)));
+        kept.exponential.push(cached(Multiply::Exponential, exponential_repeats, None));
         kept.launch.push(launch_once(pool));
         kept.update.push(change(pool, set, buffer, Pass::Update, Cores::All));
         for (place, (what, ..)) in list.iter().enumerate() {
-            kept.rates[place].push(once(pool, set, &blocks, *what, repeats[place], None).rate());
+            kept.rates[place].push(cached(*what, repeats[place], None));
+        }
+        for (place, (what, ..)) in streamed.iter().enumerate() {
+            let from = Origin::Memory(bytemuck::cast_slice(buffer));
+            kept.streamed[place].push(once(pool, set, &blocks, *what, from, None).rate());
         }
         for (place, size) in sizes.iter().enumerate() {
             kept.sets[place].push(read_again(pool, set, buffer, *size, SHORT_SAMPLE));
@@ -109,7 +127,7 @@ pub(super) fn measure(
             break;
         }
     }
-    turns.found(&list, &sizes, cores.least_share())
+    turns.found([&list, &streamed], &sizes, cores.least_share())
 }
 
 /// The read and the FLOP ceiling again, in a fraction of a second: whether an earlier calibration still holds.
@@ -121,7 +139,7 @@ pub(super) fn probe(pool: &Pool, set: InstructionSet, buffer: &[u16]) -> Probe {
     let (mut reads, mut peaks) = (Vec::new(), Vec::new());
     for _ in 0..SAMPLES {
         reads.push(read(pool, set, buffer, Cores::All));
-        peaks.push(once(pool, set, &blocks, Multiply::Peak, repeats, None).rate());
+        peaks.push(once(pool, set, &blocks, Multiply::Peak, Origin::Cache { repeats }, None).rate());
     }
     Probe { read_bytes_per_second: stats::median(&reads), flops_per_second: stats::median(&peaks) }
 }
@@ -151,11 +169,12 @@ struct Turns {
     exponential: Vec<f64>,
     launch: Vec<f64>,
     rates: Vec<Vec<f64>>,
+    streamed: Vec<Vec<f64>>,
     sets: Vec<Vec<f64>>,
 }
 
 impl Turns {
-    fn new(rates: usize, sets: usize) -> Self {
+    fn new(rates: usize, streamed: usize, sets: usize) -> Self {
         let none = Vec::new;
         Self {
             read: none(),
@@ -169,6 +188,7 @@ impl Turns {
             exponential: none(),
             launch: none(),
             rates: vec![none(); rates],
+            streamed: vec![none(); streamed],
             sets: vec![none(); sets],
         }
     }
@@ -188,14 +208,19 @@ impl Turns {
         ] {
             all.extend(one);
         }
-        for (all, one) in self.rates.iter_mut().zip(turn.rates).chain(self.sets.iter_mut().zip(turn.sets)) {
+        let lists = [
+            (&mut self.rates, turn.rates),
+            (&mut self.streamed, turn.streamed),
+            (&mut self.sets, turn.sets),
+        ];
+        for (all, one) in lists.into_iter().flat_map(|(all, one)| all.iter_mut().zip(one)) {
             all.extend(one);
         }
     }
 
     fn found(
         &self,
-        list: &[(Multiply, Operand, u64)],
+        [list, streamed]: [&[(Multiply, Operand, u64)]; 2],
         sizes: &[usize],
         least_share: Option<(usize, f64)>,
     ) -> Found {
@@ -220,15 +245,8 @@ impl Turns {
                     bytes_per_second: median(samples),
                 })
                 .collect(),
-            rates: list
-                .iter()
-                .zip(&self.rates)
-                .map(|((_, operand, rows), samples)| OperandRate {
-                    operand: *operand,
-                    rows: *rows,
-                    flops_per_second: median(samples),
-                })
-                .collect(),
+            rates: rates_of(list, &self.rates),
+            streamed_rates: rates_of(streamed, &self.streamed),
             exponentials_per_second: Some(median(&self.exponential)),
         };
         let spread = CeilingSpread {
@@ -240,6 +258,15 @@ impl Turns {
         let unsteady = unsteady(&spread, least_share);
         Found { ceilings, spread, unsteady }
     }
+}
+
+fn rates_of(list: &[(Multiply, Operand, u64)], samples: &[Vec<f64>]) -> Vec<OperandRate> {
+    let rate = |((_, operand, rows), samples): (&(Multiply, Operand, u64), &Vec<f64>)| OperandRate {
+        operand: *operand,
+        rows: *rows,
+        flops_per_second: stats::median(samples),
+    };
+    list.iter().zip(samples).map(rate).collect()
 }
 
 /// What says that something else used the machine meanwhile.
@@ -316,6 +343,8 @@ mod tests {
         for (_, operand, rows) in rate_list() {
             assert!(ceilings.rate(operand, rows).unwrap() > 0.0, "{operand:?} {rows}");
         }
+        assert_eq!(ceilings.streamed_rates.len(), streamed_list().len());
+        assert!(ceilings.streamed_rates.iter().all(|rate| rate.flops_per_second > 0.0));
     }
 
     /// A process that does nothing but count on every core; it ends with the test.

@@ -1,5 +1,5 @@
-//! Multiply-adds on data in the first-level cache: on values in registers, and on operands that are loaded and widened once
-//! for each block of rows that uses them.
+//! Multiply-adds on values in registers, and on operands that are loaded and widened for the rows that use them: from the
+//! first-level cache, or from main memory while the next ones are on their way.
 #![allow(
     unsafe_code,
     reason = "vector loads and stores go through pointers; buffers hold the most lanes and rows"
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kvscope_sizing::cost::Operand;
 
-use crate::bench::cpu::pool::Pool;
+use crate::bench::cpu::pool::{Pool, share};
 use crate::bench::cpu::rows::with_rows;
 use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch_pairs};
 use crate::bench::worker_time::WorkerTime;
@@ -22,6 +22,10 @@ const MOST_LANES: usize = 16;
 const MOST_ROWS: usize = 8;
 /// Places for `DEPTH` steps of two vectors of the widest operand.
 const PANEL_VALUES: usize = DEPTH * 2 * MOST_LANES;
+/// From so many rows on, narrow operands are widened to f32 once for all of them, as many heads over shared records are.
+const WIDENED_ROWS: usize = 32;
+/// Bytes between what is multiplied and what is asked for, where operands come from memory.
+const AHEAD_BYTES: usize = 4096;
 
 /// What is multiplied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,6 +44,8 @@ pub(super) enum Multiply {
 pub(super) struct Block {
     /// Read as f32, bf16, bytes or halves of bytes.
     panel: Vec<f32>,
+    /// The panel's values as f32.
+    widened: Vec<f32>,
     factors: Vec<f32>,
     products: Vec<f32>,
 }
@@ -51,8 +57,22 @@ impl Block {
         let panel =
             (0..PANEL_VALUES).map(|_| f32::from_bits(0x3E3E_3E3E | random.u32(..) & 0x8181_8181)).collect();
         let mut values = |count| (0..count).map(|_| random.f32() - 0.5).collect();
-        Self { panel, factors: values(DEPTH * MOST_ROWS * 2), products: values(MOST_ROWS * 2 * MOST_LANES) }
+        Self {
+            panel,
+            widened: values(PANEL_VALUES * 2),
+            factors: values(DEPTH * MOST_ROWS * 2),
+            products: values(MOST_ROWS * 2 * MOST_LANES),
+        }
     }
+}
+
+/// Where operands come from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// A panel in the first-level cache, so many times.
+    Cache { repeats: usize },
+    /// This buffer, each worker's share of it once. Any bits that are no NaN in f32, bf16 and e4m3.
+    Memory(&'a [f32]),
 }
 
 /// Operations and seconds of one sample.
@@ -77,7 +97,7 @@ pub(super) fn repeats_for(
     time: Duration,
 ) -> usize {
     const TRIAL: usize = 256;
-    let trial = |_| once(pool, set, blocks, what, TRIAL, None).seconds;
+    let trial = |_| once(pool, set, blocks, what, Origin::Cache { repeats: TRIAL }, None).seconds;
     let fastest = (0..12).map(trial).fold(f64::INFINITY, f64::min);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
     let repeats = (time.as_secs_f64() / fastest.max(1e-7) * TRIAL as f64) as usize;
@@ -90,7 +110,7 @@ pub(super) fn once(
     set: InstructionSet,
     blocks: &[Mutex<Block>],
     what: Multiply,
-    repeats: usize,
+    from: Origin<'_>,
     time: Option<&WorkerTime>,
 ) -> Sample {
     let operations = AtomicU64::new(0);
@@ -98,8 +118,12 @@ pub(super) fn once(
         let started = Instant::now();
         pool.each(|worker| {
             let mut block = blocks[worker].lock().expect("no worker panics while it multiplies");
+            let from = match from {
+                Origin::Memory(buffer) => Origin::Memory(&buffer[share(buffer.len(), worker, pool.workers())]),
+                cached @ Origin::Cache { .. } => cached,
+            };
             let mut run = || {
-                let part = Part { block: &mut block, what, repeats, operations: &operations };
+                let part = Part { block: &mut block, what, from, operations: &operations };
                 dispatch_pairs!(set, multiply, part, Part<'_>);
             };
             match time {
@@ -115,73 +139,131 @@ pub(super) fn once(
 struct Part<'a> {
     block: &'a mut Block,
     what: Multiply,
-    repeats: usize,
+    from: Origin<'a>,
     operations: &'a AtomicU64,
 }
 
 #[inline(always)]
 unsafe fn multiply<S: Simd>(part: Part<'_>) {
     const { assert!(S::LANES <= MOST_LANES && S::BLOCK_ROWS <= MOST_ROWS) };
-    let rows = match part.what {
-        Multiply::Peak => S::BLOCK_ROWS,
-        Multiply::Loaded(Operand::Bf16, rows) => rows.min(S::PAIR_ROWS),
-        Multiply::Loaded(_, rows) => rows.min(S::BLOCK_ROWS),
-        Multiply::State(_) | Multiply::Exponential => 1,
-    };
-    // A block of more rows than the registers hold goes over the operand again.
-    let wanted = match part.what {
-        Multiply::Loaded(_, wanted) => wanted,
-        Multiply::Peak | Multiply::State(_) | Multiply::Exponential => rows,
-    };
-    let mut operations = 0;
-    for _ in 0..part.repeats {
-        let mut done = 0;
-        while done < wanted {
-            let here = rows.min(wanted - done);
-            let block = &mut *part.block;
-            macro_rules! of_rows {
-                ($H:literal) => {
-                    // SAFETY: the buffers hold the most lanes and rows.
-                    unsafe { block_of::<S, $H>(block, part.what) }
-                };
+    let Part { block, what, from, operations } = part;
+    let mut done = 0;
+    // SAFETY: the block's panel holds a panel, and what is left of the buffer holds one where it is used.
+    unsafe {
+        match from {
+            Origin::Cache { repeats } => {
+                for _ in 0..repeats {
+                    let from = block.panel.as_mut_ptr();
+                    done += panel::<S, 0>(block, from, what);
+                    std::hint::black_box(&mut block.products);
+                }
             }
-            operations += with_rows!(here, S::BLOCK_ROWS, of_rows);
-            done += here;
+            Origin::Memory(values) => {
+                let values = &values[..values.len() - values.len() % PANEL_VALUES];
+                // A panel is a whole number of f32, whatever it is read as.
+                let step = panel_bytes::<S>(what) / 4;
+                for at in (0..values.len()).step_by(step) {
+                    done += panel::<S, AHEAD_BYTES>(block, values.as_ptr().add(at).cast_mut(), what);
+                }
+                std::hint::black_box(&mut block.products);
+            }
         }
-        std::hint::black_box(&mut part.block.products);
     }
-    part.operations.fetch_add(operations as u64, Ordering::Relaxed);
+    operations.fetch_add(done as u64, Ordering::Relaxed);
+}
+
+/// Bytes that one panel of the operand takes: a power of two.
+fn panel_bytes<S: Simd>(what: Multiply) -> usize {
+    let values = DEPTH * 2 * S::LANES;
+    match what {
+        Multiply::Loaded(Operand::Fp8, _) => values,
+        Multiply::Loaded(Operand::Fp4, _) => values / 2,
+        // Two vectors of pairs take as many bytes as two vectors of f32.
+        _ => values * 4,
+    }
+}
+
+/// One panel with all its rows; returns the operations. Only states are written.
+#[inline(always)]
+unsafe fn panel<S: Simd, const AHEAD: usize>(block: &mut Block, from: *mut f32, what: Multiply) -> usize {
+    // SAFETY: the caller's panel; the block's buffers hold the most lanes and rows.
+    unsafe {
+        let (operand, wanted) = match what {
+            Multiply::State(operand) => return state::<S>(block, from, operand),
+            Multiply::Exponential => return exponentials::<S>(block),
+            Multiply::Peak => (Operand::F32, S::BLOCK_ROWS),
+            Multiply::Loaded(operand, rows) => (operand, rows),
+        };
+        if wanted >= WIDENED_ROWS && operand != Operand::F32 {
+            let parts = widen::<S, AHEAD>(block, from, operand);
+            let widened = block.widened.as_ptr();
+            return (0..parts)
+                .map(|part| rows::<S, 0>(block, widened.add(part * DEPTH * 2 * S::LANES), Operand::F32, wanted))
+                .sum();
+        }
+        rows::<S, AHEAD>(block, from, operand, wanted)
+    }
+}
+
+/// All rows over one panel, in blocks as equal as they can be: a block of more rows than the registers hold goes over the
+/// operand again.
+#[inline(always)]
+unsafe fn rows<S: Simd, const AHEAD: usize>(
+    block: &mut Block,
+    from: *const f32,
+    operand: Operand,
+    wanted: usize,
+) -> usize {
+    let most = if operand == Operand::Bf16 { S::PAIR_ROWS } else { S::BLOCK_ROWS };
+    let each = wanted.div_ceil(wanted.div_ceil(most));
+    let (mut done, mut operations) = (0, 0);
+    while done < wanted {
+        let here = each.min(wanted - done);
+        // Only the first block finds the next panel still in memory.
+        macro_rules! of_rows {
+            ($H:literal) => {
+                // SAFETY: the caller's panel.
+                unsafe {
+                    if done == 0 {
+                        block_of::<S, $H, AHEAD>(block, from, operand)
+                    } else {
+                        block_of::<S, $H, 0>(block, from, operand)
+                    }
+                }
+            };
+        }
+        operations += with_rows!(here, S::BLOCK_ROWS, of_rows);
+        done += here;
+    }
+    operations
+}
+
+/// Asks for what lies `AHEAD` bytes further; nothing where that is 0.
+#[inline(always)]
+unsafe fn ask<S: Simd, const AHEAD: usize>(address: *const u8) {
+    if const { AHEAD > 0 } {
+        // SAFETY: any address may be asked for.
+        unsafe { S::prefetch(address.wrapping_add(AHEAD).cast()) }
+    }
 }
 
 /// One block; returns its operations.
 #[inline(always)]
-unsafe fn block_of<S: Simd, const H: usize>(block: &mut Block, what: Multiply) -> usize {
+unsafe fn block_of<S: Simd, const H: usize, const AHEAD: usize>(
+    block: &mut Block,
+    from: *const f32,
+    operand: Operand,
+) -> usize {
+    if operand == Operand::Bf16 {
+        // SAFETY: the caller's panel.
+        return unsafe { pairs::<S, H, AHEAD>(block, from.cast()) };
+    }
     let factors = block.factors.as_ptr();
-    let panel = block.panel.as_ptr();
-    // SAFETY: the buffers hold the most lanes and rows.
+    // SAFETY: the caller's panel; the block's buffers hold the most lanes and rows.
     unsafe {
-        match what {
-            Multiply::State(operand) => return state::<S>(block, operand),
-            Multiply::Loaded(Operand::Bf16, _) => return pairs::<S, H>(block),
-            Multiply::Exponential => return exponentials::<S>(block),
-            Multiply::Peak | Multiply::Loaded(..) => {}
-        }
         let mut products = [[S::splat(0.0); 2]; H];
         for d in 0..DEPTH {
-            let two: [S::F; 2] = match what {
-                Multiply::Loaded(Operand::Fp8, _) => {
-                    let from = panel.cast::<u8>().add(d * 2 * S::LANES);
-                    [S::load_e4m3(from), S::load_e4m3(from.add(S::LANES))]
-                }
-                Multiply::Loaded(Operand::Fp4, _) => {
-                    let from = panel.cast::<u8>().add(d * S::LANES);
-                    [S::load_e2m1(from), S::load_e2m1(from.add(S::LANES / 2))]
-                }
-                _ => {
-                    let from = panel.add(d * 2 * S::LANES);
-                    [S::load(from), S::load(from.add(S::LANES))]
-                }
-            };
+            let two = two_vectors::<S, AHEAD>(from, operand, d);
             for h in 0..H {
                 let factor = S::splat(factors.add(d * H + h).read());
                 products[h][0] = S::fma(two[0], factor, products[h][0]);
@@ -193,17 +275,70 @@ unsafe fn block_of<S: Simd, const H: usize>(block: &mut Block, what: Multiply) -
     DEPTH * H * 2 * S::LANES * 2
 }
 
+/// The two vectors of step `d` as f32; the operand is not bf16.
+#[inline(always)]
+unsafe fn two_vectors<S: Simd, const AHEAD: usize>(
+    panel: *const f32,
+    operand: Operand,
+    d: usize,
+) -> [S::F; 2] {
+    // SAFETY: the caller's panel.
+    unsafe {
+        match operand {
+            Operand::Fp8 => {
+                let from = panel.cast::<u8>().add(d * 2 * S::LANES);
+                ask::<S, AHEAD>(from);
+                [S::load_e4m3(from), S::load_e4m3(from.add(S::LANES))]
+            }
+            Operand::Fp4 => {
+                let from = panel.cast::<u8>().add(d * S::LANES);
+                ask::<S, AHEAD>(from);
+                [S::load_e2m1(from), S::load_e2m1(from.add(S::LANES / 2))]
+            }
+            Operand::F32 | Operand::Bf16 => {
+                let from = panel.add(d * 2 * S::LANES);
+                ask::<S, AHEAD>(from.cast());
+                [S::load(from), S::load(from.add(S::LANES))]
+            }
+        }
+    }
+}
+
+/// Widens a panel to f32; returns how many panels of f32 that are.
+#[inline(always)]
+unsafe fn widen<S: Simd, const AHEAD: usize>(block: &mut Block, from: *const f32, operand: Operand) -> usize {
+    let to = block.widened.as_mut_ptr();
+    // SAFETY: the caller's panel; `widened` holds twice the most lanes.
+    unsafe {
+        for d in 0..DEPTH {
+            if operand == Operand::Bf16 {
+                let from = from.cast::<u16>().add(d * 4 * S::LANES);
+                ask::<S, AHEAD>(from.cast());
+                for vector in 0..4 {
+                    let place = to.add((4 * d + vector) * S::LANES);
+                    S::store(place, S::load_bf16(from.add(vector * S::LANES)));
+                }
+            } else {
+                for (vector, value) in two_vectors::<S, AHEAD>(from, operand, d).into_iter().enumerate() {
+                    S::store(to.add((2 * d + vector) * S::LANES), value);
+                }
+            }
+        }
+    }
+    if operand == Operand::Bf16 { 2 } else { 1 }
+}
+
 /// Pairs of bf16, both products added in one lane.
 #[inline(always)]
-unsafe fn pairs<S: Simd, const H: usize>(block: &mut Block) -> usize {
-    // SAFETY: the buffers hold the most lanes and rows.
+unsafe fn pairs<S: Simd, const H: usize, const AHEAD: usize>(block: &mut Block, panel: *const u16) -> usize {
+    // SAFETY: the caller's panel; the block's buffers hold the most lanes and rows.
     unsafe {
-        let panel = block.panel.as_ptr().cast::<u16>();
         let mut products = [[S::splat(0.0); 2]; H];
         for d in 0..DEPTH {
             // Two vectors of pairs take as many bytes as two vectors of f32.
             let a = S::load_halves(panel.add(d * 4 * S::LANES));
             let b = S::load_halves(panel.add(d * 4 * S::LANES + 2 * S::LANES));
+            ask::<S, AHEAD>(panel.add(d * 4 * S::LANES).cast());
             for h in 0..H {
                 let factors = S::pair(block.factors.as_ptr(), d * H + h);
                 products[h][0] = S::fma_pair(a, factors, products[h][0]);
@@ -217,10 +352,9 @@ unsafe fn pairs<S: Simd, const H: usize>(block: &mut Block) -> usize {
 
 /// `x ← a x + b` and a sum of `c x`: two multiply-adds a value, one load and one store of it.
 #[inline(always)]
-unsafe fn state<S: Simd>(block: &mut Block, operand: Operand) -> usize {
-    // SAFETY: the buffers hold the most lanes.
+unsafe fn state<S: Simd>(block: &mut Block, panel: *mut f32, operand: Operand) -> usize {
+    // SAFETY: the caller's panel; the products hold the most lanes.
     unsafe {
-        let panel = block.panel.as_mut_ptr();
         let (decay, add) = (S::splat(0.5), S::splat(0.25));
         let mut sum = S::splat(0.0);
         for d in 0..2 * DEPTH {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::compressor::{self, Weights};
 use super::stores::Stores;
 use super::{Compressor, Counts, Layer};
-use crate::bench::cpu::gather::{self, PAGE_RECORDS, RecordAt, Records, Store};
+use crate::bench::cpu::gather::{self, RecordAt, Records, Store};
 use crate::bench::cpu::indexer::{self, KeyFormat, PAGE_KEYS};
 use crate::bench::cpu::numbers::E4M3;
 use crate::bench::cpu::parts::{Extent, Part, WorkerParts, join, parts_of};
@@ -15,6 +15,10 @@ use crate::bench::cpu::simd::InstructionSet;
 use crate::bench::cpu::state::random_value;
 use crate::bench::cpu::top_k::TopK;
 use crate::bench::shape::StoreOwner;
+
+/// Records that no two workers share: two vectors of the widest registers, so that whole ones are computed and few records
+/// are still shared evenly.
+const SHARED_RECORDS: usize = 32;
 
 pub(super) struct Step {
     pub(super) layer: Layer,
@@ -82,7 +86,7 @@ impl Step {
         let rows = Extent {
             requests,
             context: counts.window + counts.read,
-            pages_a_request: (counts.window + counts.read).div_ceil(PAGE_RECORDS),
+            pages_a_request: (counts.window + counts.read).div_ceil(SHARED_RECORDS),
         };
         let keys =
             Extent { requests, context: counts.keys, pages_a_request: counts.keys.div_ceil(PAGE_KEYS) };
@@ -97,7 +101,7 @@ impl Step {
             scratch: vec![0.0; layer.index.map_or(0, |index| index.scratch())],
         };
         let attend = |worker| {
-            let parts = parts_of(rows, PAGE_RECORDS, worker, workers);
+            let parts = parts_of(rows, SHARED_RECORDS, worker, workers);
             Mutex::new(WorkerParts::new(parts, heads, width, layer.rows.scratch()))
         };
         let weights = layer.compressor.map(|Compressor { entries, keys }| {
@@ -256,9 +260,9 @@ impl Step {
             store.as_ref().map(|store| Store { record: store.record, layer: store.state.layer_bytes(layer) })
         });
         let stores: Vec<Store<'_>> = all.into_iter().flatten().collect();
-        let pages_a_request = (self.counts.window + self.counts.read).div_ceil(PAGE_RECORDS);
+        let pieces_a_request = (self.counts.window + self.counts.read).div_ceil(SHARED_RECORDS);
         worker.each(|part, sums, scratch| {
-            let first = (part.pages.start - part.request * pages_a_request) * PAGE_RECORDS;
+            let first = (part.pages.start - part.request * pieces_a_request) * SHARED_RECORDS;
             let token = &self.tokens[part.request];
             let span = gather::Span {
                 dimensions: self.layer.rows,
