@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::engine::{Query, answer, largest_context_in};
+use kvscope_sizing::engine::{Query, Rest, answer, largest_context_in, report, reservation};
 use kvscope_sizing::{Architecture, Bytes, LargestContext, Settings, Tokens, find_entry};
 
 fn catalogued(id: &str) -> Architecture {
@@ -55,4 +55,45 @@ fn index_keys_are_kept_by_every_context_parallel_rank() {
     assert_eq!(figure(&glm, &asked, "kv_bytes"), 78 * 64_000 * 1152);
     assert_eq!(figure(&glm, &asked, "index_bytes"), 78 * 128_000 * 132);
     assert_eq!(figure(&glm, &asked, "slope_bytes_per_token"), 78 * (576 + 132));
+}
+
+/// Eight requests over eight groups of data-parallel attention are one for each: 1000 tokens × 61 layers × 1152 B on a
+/// rank. Nine are two on the fullest.
+#[test]
+fn groups_of_data_parallel_attention_divide_the_batch() {
+    let kimi = catalogued("kimi-k2.6");
+    let with = |pairs: &[(&'static str, &'static str)]| {
+        [&[("tp", "8"), ("dp", "8"), ("context", "1000")], pairs].concat()
+    };
+    assert_eq!(figure(&kimi, &with(&[("batch", "8")]), "resident_bytes"), 1000 * 61 * 1152);
+    assert_eq!(figure(&kimi, &with(&[("batch", "9")]), "resident_bytes"), 2 * 1000 * 61 * 1152);
+
+    let eight = settings(&with(&[("batch", "8")]));
+    let query = Query::new(&kimi, "sglang".parse().unwrap(), &eight).unwrap();
+    let beside = reservation(&query).unwrap();
+    assert_eq!(beside.parts[0].worked.as_deref(), Some("1,000 tokens × 61 layers × 1,152 B"));
+    assert_eq!(
+        beside.rest,
+        Rest::Less(
+            Bytes::new(7 * 1000 * 61 * 1152),
+            "one rank of 8 has 70,272,000 B of the logical bytes".to_owned()
+        )
+    );
+    let told = report(&query).unwrap().warnings.into_iter().find(|warning| warning.field == "dp").unwrap();
+    assert!(told.message.contains("1 request on one rank"), "{}", told.message);
+
+    // 40e9 / 70,272 B are 569,216 tokens of one request, for eight requests on eight groups too.
+    let found = largest_context_in(&query, Bytes::new(40_000_000_000), Tokens::MAX).unwrap();
+    assert_eq!(found, LargestContext::Budget { tokens: Tokens::new(569_216) });
+}
+
+/// Qwen3.5-397B: 45 layers keep 64 × 128 × 128 f32 values and 3 × 12,288 bf16 ones. With attention in 2 groups of 2 ranks
+/// each has half of the heads; 3 requests are 2 on the fullest group, with 5 slots each, and one slot more.
+#[test]
+fn state_slots_follow_the_groups() {
+    let qwen = catalogued("qwen3.5-397b-a17b");
+    let asked = [("tp", "4"), ("dp", "2"), ("context", "1000"), ("batch", "3")];
+    let state = 45 * (32 * 128 * 128 * 4 + 3 * 6144 * 2);
+    // Pages of one token; the batches of two groups overlap with their running.
+    assert_eq!(figure(&qwen, &asked, "state_bytes"), (2 * 5 + 1) * state);
 }

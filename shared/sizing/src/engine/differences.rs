@@ -1,6 +1,7 @@
 //! Why reserved bytes differ from logical ones: the arithmetic of each part, and the parts that an engine keeps otherwise.
 
 use super::reserved::{Rest, of_requests};
+use super::share::{Share, ranks};
 use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
 use crate::size::StateModel;
 use crate::state::counted;
@@ -15,6 +16,7 @@ const LARGEST_PADDING: u64 = 256;
 /// The two accountings of one query that are compared, and the same at a longer context.
 pub(super) struct Differences<'q> {
     query: &'q Query<'q>,
+    share: Share,
     /// Tokens to the longer context.
     step: u64,
     engine: Vec<Held>,
@@ -47,9 +49,12 @@ impl<'q> Differences<'q> {
             (EngineKind::Vllm, Ok(Some(figure))) => figure.whole().filter(|blocks| *blocks > 0),
             _ => None,
         };
-        let one_rank = Query { engine: Engine::newest(EngineKind::Logical), ..query.clone() };
+        let share = plan.share();
+        let (engine, settings) = (Engine::newest(EngineKind::Logical), share.dense(query.settings));
+        let one_rank = Query { engine, batch: share.requests, settings: &settings, ..query.clone() };
         Ok(Self {
             query,
+            share,
             step,
             engine: held(query, step, parts)?,
             dense: held(&one_rank, step, parts).ok(),
@@ -61,13 +66,13 @@ impl<'q> Differences<'q> {
     pub(super) fn worked(&self, quantity: Quantity, reserved: Bytes) -> Option<String> {
         let held =
             self.engine.iter().find(|held| held.quantity == quantity && held.bytes == reserved.get())?;
-        let per_request = held.bytes.checked_div(self.query.batch).filter(|bytes| *bytes > 0)?;
-        if !held.bytes.is_multiple_of(self.query.batch) {
+        let per_request = held.bytes.checked_div(self.share.requests).filter(|bytes| *bytes > 0)?;
+        if !held.bytes.is_multiple_of(self.share.requests) {
             return None;
         }
-        let requests = match self.query.batch {
+        let requests = match self.share.requests {
             1 => String::new(),
-            batch => format!(" × {batch} requests"),
+            several => format!(" × {several} requests"),
         };
         if held.grown == 0 {
             return Some(format!("{}{requests}", self.constant(held.quantity, per_request)?));
@@ -107,7 +112,7 @@ impl<'q> Differences<'q> {
 
     /// Bytes of a token, over layers where they divide evenly: `61 layers × 132 B`.
     fn rate(&self, quantity: Quantity, grown: u64) -> Option<String> {
-        let tokens = self.step.checked_mul(self.query.batch)?;
+        let tokens = self.step.checked_mul(self.share.requests)?;
         let layers = self.layers(quantity).filter(|layers| grown.is_multiple_of(*layers));
         let (bytes, tokens) = reduced(grown / layers.unwrap_or(1), tokens);
         let bytes = match tokens {
@@ -123,7 +128,7 @@ impl<'q> Differences<'q> {
     /// Layers of a part that one component makes up, where one rank has all of them.
     fn layers(&self, quantity: Quantity) -> Option<u64> {
         let settings = self.query.settings;
-        if settings.pp() > 1 || settings.layers_on_rank.is_some() || settings.draft_layers.is_some() {
+        if self.share.pp > 1 || self.share.layers_on_rank.is_some() || settings.draft_layers.is_some() {
             return None;
         }
         let state = StateModel::new(self.query.architecture, settings).ok()?;
@@ -140,7 +145,7 @@ impl<'q> Differences<'q> {
             return Rest::None;
         }
         let mut why = Vec::new();
-        let ranks = ranks(self.query);
+        let ranks = ranks(self.query.engine.kind(), self.query.settings);
         let dense = self.dense.as_ref().map(|dense| dense.iter().map(|held| held.bytes).sum::<u64>());
         let one_rank = dense.filter(|dense| *dense != logical.get());
         if let Some(dense) = one_rank {
@@ -164,8 +169,9 @@ impl<'q> Differences<'q> {
             1 => format!("one rank has {dense} of the logical bytes"),
             _ => format!("one rank of {ranks} has {dense} of the logical bytes"),
         };
-        // With pipeline ranks this is the largest, so their shares are not equal.
-        let together = dense.times(ranks).ok().filter(|_| self.query.settings.pp() == 1);
+        // With pipeline ranks this is the largest, and so it is of groups with unequal parts of the batch.
+        let equal = self.share.pp == 1 && self.query.batch.is_multiple_of(self.share.groups);
+        let together = dense.times(ranks).ok().filter(|_| equal);
         if let Some(copies) = together.and_then(|together| together.get().checked_sub(logical.get()))
             && copies > 0
             && ranks > 1
@@ -230,14 +236,6 @@ impl<'q> Differences<'q> {
             }
         }
         format!("{what} take {}, {} in dense bytes", Bytes::new(own.bytes), Bytes::new(dense.bytes))
-    }
-}
-
-/// Ranks that share one copy of the model.
-pub(super) fn ranks(query: &Query<'_>) -> u64 {
-    match query.engine.kind() {
-        EngineKind::LlamaCpp => 1,
-        _ => query.settings.tp().saturating_mul(query.settings.pp()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::naive::Naive;
 use super::shard::{LayerRange, RankState, Split, Surplus, quantity_of, rank_ranges};
+use super::share::Share;
 use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::mixer::Mixer;
 use crate::settings::Settings;
@@ -15,6 +16,8 @@ pub(super) struct DenseRules {
     pub(super) settings: Settings,
     /// Tensor-parallel ranks that share a layer's heads.
     pub(super) split: Split,
+    /// Groups of ranks that divide the batch; each has all heads of its requests.
+    pub(super) groups: u64,
     /// Tokens of a block that caches of every token are rounded up to; 1 for none.
     pub(super) block: u64,
     /// What the engine keeps otherwise than the mixer says.
@@ -42,7 +45,7 @@ impl DenseRules {
         }
         let settings = query.settings.clone();
         let split = Split::even(settings.tp());
-        Self { split, settings, block: 1, adjust: std::convert::identity, warnings }
+        Self { split, groups: 1, settings, block: 1, adjust: std::convert::identity, warnings }
     }
 }
 
@@ -82,7 +85,7 @@ impl<'q> DensePlan<'q> {
             Quantity::KvBytes | Quantity::IndexBytes => component.bytes(whole_blocks),
             _ => component.bytes(n),
         };
-        self.rank.sum(of)?.times(self.query.batch)
+        self.rank.sum(of)?.times(self.share().requests)
     }
 
     /// Bytes of the recurrent states that are kept every `checkpoint_interval` tokens of a prompt.
@@ -90,7 +93,7 @@ impl<'q> DensePlan<'q> {
         let interval =
             self.rules.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
         let states = self.query.need_context()?.get() / interval;
-        checkpoint_bytes(&self.rank)?.times(states)?.times(self.query.batch)
+        checkpoint_bytes(&self.rank)?.times(states)?.times(self.share().requests)
     }
 }
 
@@ -120,7 +123,7 @@ impl Profile for DensePlan<'_> {
                     rank: &self.rank,
                     settings: &self.rules.settings,
                     context: self.query.need_context()?,
-                    batch: self.query.batch,
+                    batch: self.share().requests,
                 };
                 naive.factor(self.part(Quantity::ResidentBytes)?)?
             }
@@ -131,10 +134,14 @@ impl Profile for DensePlan<'_> {
         }))
     }
 
+    fn share(&self) -> Share {
+        Share::of_groups(self.query, self.rules.groups, self.rules.split.tp)
+    }
+
     fn padding(&self) -> Result<Vec<Padding>> {
         let Some(n) = self.query.context.filter(|_| self.rules.block > 1) else { return Ok(Vec::new()) };
         let reserved = self.part(Quantity::ResidentBytes)?;
-        let held = self.rank.resident(n)?.times(self.query.batch)?;
+        let held = self.rank.resident(n)?.times(self.share().requests)?;
         let bytes = Bytes::new(reserved.get() - held.get());
         if bytes == Bytes::ZERO {
             return Ok(Vec::new());

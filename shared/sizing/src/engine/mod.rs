@@ -16,6 +16,7 @@ mod report;
 mod reserved;
 mod sglang;
 mod shard;
+mod share;
 mod size;
 mod transformers;
 mod trtllm;
@@ -27,12 +28,14 @@ pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, PaddingOf, Unanswered};
 pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes, reserved_curve};
+pub use share::ranks;
 pub use size::{EngineSize, size_in_engine};
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
+use share::Share;
 
 /// What is asked of an engine profile.
 #[derive(Clone, Debug)]
@@ -57,6 +60,9 @@ pub(crate) trait Profile {
     ///
     /// A missing setting that the figure needs (kind [`crate::ErrorKind::Setting`]), or an overflow.
     fn figure(&self, quantity: Quantity) -> Result<Option<Figure>>;
+
+    /// What the rank that holds most has of the query.
+    fn share(&self) -> Share;
 
     /// Where reserved bytes hold no state.
     fn padding(&self) -> Result<Vec<Padding>> {

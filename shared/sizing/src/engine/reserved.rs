@@ -3,8 +3,9 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::differences::{Differences, ranks};
+use super::differences::Differences;
 use super::shard::quantity_of;
+use super::share::ranks;
 use super::{Engine, EngineKind, Figure, Padding, Quantity, Query, answer, profile};
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -133,7 +134,7 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
     let once = plan.pool_overhead()?;
     Ok(Reservation {
         engine: query.engine.clone(),
-        ranks: ranks(query),
+        ranks: ranks(query.engine.kind(), query.settings),
         logical,
         reserved,
         worked: blocks(query, reserved, once),

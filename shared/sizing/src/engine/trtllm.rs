@@ -2,6 +2,7 @@
 
 use super::logical::{DensePlan, DenseRules};
 use super::shard::{UnevenHeads, shares_evenly};
+use super::share::Share;
 use super::{Profile, Query};
 use crate::Result;
 use crate::architecture::Architecture;
@@ -26,8 +27,10 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
     rules.warnings.retain(|warning| warning.field != "dp");
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
-    if rules.settings.dp.is_some_and(|ranks| ranks > 1) {
+    if let Some(groups) = rules.settings.dp.filter(|groups| *groups > 1) {
         rules.split.tp = 1;
+        rules.groups = groups;
+        rules.warnings.extend(Share::of_groups(query, groups, 1).warning(query.batch));
     }
     rules.split.uneven = UnevenHeads::RoundedUp;
     if let Some(heads) = uneven_heads(query.architecture, rules.split.tp) {

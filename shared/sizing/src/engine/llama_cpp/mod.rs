@@ -11,6 +11,7 @@ mod log;
 use super::logical::checkpoint_bytes;
 use super::naive::Naive;
 use super::shard::{RankState, Split, quantity_of};
+use super::share::Share;
 use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::format::{KvFormat, StateFormat};
 use crate::settings::Settings;
@@ -173,6 +174,10 @@ impl Profile for LlamaPlan<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    fn share(&self) -> Share {
+        Share::of_ranks(self.query)
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {

@@ -2,7 +2,7 @@
 
 use super::SgLangPlan;
 use crate::engine::shard::quantity_of;
-use crate::engine::{Padding, Quantity};
+use crate::engine::{Padding, Profile, Quantity};
 use crate::{Bytes, Result};
 
 impl SgLangPlan<'_> {
@@ -11,7 +11,7 @@ impl SgLangPlan<'_> {
         let n = self.query.need_context()?;
         let own_window_pool = self.pool().has_window_pool();
         let beyond = |more: Bytes, than: Bytes| Bytes::new(more.get().saturating_sub(than.get()));
-        let of_batch = |bytes: Result<Bytes>| bytes?.times(self.query.batch);
+        let of_batch = |bytes: Result<Bytes>| bytes?.times(self.share().requests);
         let pages = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::KvBytes | Quantity::IndexBytes => {
                 Ok(beyond(self.held_by(component, n, self.launch.page)?, self.held_by(component, n, 1)?))
@@ -44,7 +44,7 @@ impl SgLangPlan<'_> {
         ];
         let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
         let kept = kept.map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why });
-        Ok(kept.chain(self.state_rows(self.query.batch)?).collect())
+        Ok(kept.chain(self.state_rows(self.share().requests)?).collect())
     }
 
     /// State slots beyond the one that each of `requests` needs.

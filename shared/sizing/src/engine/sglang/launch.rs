@@ -33,6 +33,8 @@ pub(super) struct Launch {
     pub(super) dcp: u64,
     /// Groups of ranks with a pool of their own.
     pub(super) attention_dp: u64,
+    /// Ranks of a group.
+    pub(super) group: u64,
     /// Tokens of a page.
     pub(super) page: u64,
     /// Tokens of a prefill chunk of one group.
@@ -91,6 +93,7 @@ impl Launch {
             split: Split { recurrent_tp: group, ..Split::even((group / dcp).max(1)) },
             dcp,
             attention_dp,
+            group,
             page: settings.block_size.unwrap_or_else(|| classes::default_page(query.architecture)),
             chunked_prefill: settings.max_num_batched_tokens.unwrap_or(chunk) / attention_dp,
             overlap: if overlaps { Overlap::On } else { Overlap::Off },

@@ -17,6 +17,7 @@ mod windowed;
 use super::logical::checkpoint_bytes;
 use super::naive::Naive;
 use super::shard::{RankState, Surplus, rank_ranges};
+use super::share::Share;
 use super::{Figure, Padding, Profile, Quantity, Query, needed};
 use crate::fact::Source;
 use crate::format::StateFormat;
@@ -63,6 +64,7 @@ impl<'q> SgLangPlan<'q> {
             .expect("there is at least one rank");
         let rank = ranks.swap_remove(widest);
         let mut plan = Self { query, settings, launch, rank, pools, widest, warnings };
+        plan.warnings.extend(plan.share().warning(query.batch));
         if plan.has_state()? {
             plan.warn_of_states();
         }
@@ -125,7 +127,7 @@ impl<'q> SgLangPlan<'q> {
         if state == Bytes::ZERO {
             return Ok(Bytes::ZERO);
         }
-        let of_batch = self.query.batch.checked_mul(self.slots_per_request());
+        let of_batch = self.share().requests.checked_mul(self.slots_per_request());
         let slots = self.settings.state_slots.map(|slots| slots / self.launch.attention_dp).or(of_batch);
         let slots = slots.and_then(|slots| slots.checked_add(1));
         state.times(slots.ok_or_else(|| Error::overflow("state slots of the batch"))?)
@@ -172,7 +174,7 @@ impl<'q> SgLangPlan<'q> {
                     _ => Ok(Bytes::ZERO),
                 }
             })?
-            .times(self.query.batch)?;
+            .times(self.share().requests)?;
         match quantity {
             Quantity::ResidentBytes | Quantity::StateBytes => of_batch.plus(self.state_pool()?),
             _ => Ok(of_batch),
@@ -221,7 +223,7 @@ impl<'q> SgLangPlan<'q> {
     fn checkpoints(&self) -> Result<Bytes> {
         let interval = self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
         let states = self.query.need_context()?.get() / interval;
-        self.state_bytes_per_slot()?.times(states)?.times(self.query.batch)
+        self.state_bytes_per_slot()?.times(states)?.times(self.share().requests)
     }
 
     fn max_running_requests(&self) -> Result<u64> {
@@ -244,7 +246,7 @@ impl<'q> SgLangPlan<'q> {
             rank: &self.rank,
             settings: &self.settings,
             context: self.query.need_context()?,
-            batch: self.query.batch,
+            batch: self.share().requests,
         };
         naive.factor(self.held_part(Quantity::ResidentBytes)?)
     }
@@ -309,6 +311,10 @@ impl Profile for SgLangPlan<'_> {
             Quantity::OverestimateFactor => self.naive()?,
             _ => return Ok(None),
         }))
+    }
+
+    fn share(&self) -> Share {
+        Share::of_groups(self.query, self.launch.attention_dp, self.launch.group)
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {

@@ -17,6 +17,7 @@ mod rules;
 mod spec;
 mod storage;
 
+use super::share::Share;
 use super::{Figure, Padding, Profile, Quantity, Query};
 use crate::architecture::Architecture;
 use crate::engine::Engine;
@@ -50,6 +51,7 @@ pub(super) struct VllmPlan<'q> {
     rules: Rules,
     context: Option<Tokens>,
     batch: u64,
+    share: Share,
     /// The longest request, where settings or config name it.
     max_model_len: Option<u64>,
     flight: Flight,
@@ -99,6 +101,7 @@ impl<'q> VllmPlan<'q> {
             rules,
             context: query.context,
             batch: query.batch,
+            share: Share { layers_on_rank: None, ..Share::of_ranks(query) },
             max_model_len: query.max_model_len().ok(),
             flight: flight(settings, rules, setup.gpu, &grouping, &mut warnings),
             blocks,
@@ -145,6 +148,10 @@ impl Profile for VllmPlan<'_> {
             | Quantity::OverestimateFactor => return Ok(None),
         };
         Ok(Some(figure))
+    }
+
+    fn share(&self) -> Share {
+        self.share
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {
