@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::engine::{Engine, EngineKind, Query, largest_batch_in, largest_context_in, report};
+use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, report};
 use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
@@ -93,29 +93,19 @@ impl Question<'_> {
         let state = model.state_in(self.settings)?;
         let mut query = Query::new(&model.architecture, self.engine.clone(), self.settings)?;
         query.batch = self.batch;
-        // Logical bytes without ranks are the growth function's own; whatever else is asked, a profile answers.
-        let dense = self.engine.kind() == EngineKind::Logical && !self.settings.names_an_engine();
-        let largest = if dense {
-            state.largest_context(self.memory, self.batch, Tokens::MAX)?
-        } else {
-            largest_context_in(&query, self.memory, Tokens::MAX)?
-        };
+        let room = Room { query: query.clone(), state: &state, memory: self.memory };
+        let largest = room.largest_context()?;
         let (largest_context, unbounded) = match largest {
             LargestContext::Nothing => (None, false),
             LargestContext::Budget { tokens } => (Some(tokens), false),
             LargestContext::Limit { tokens } => (Some(tokens), true),
         };
         let batch_at = |context: &Tokens| {
-            let largest_batch = if dense {
-                state.largest_batch(self.memory, *context)?
-            } else {
-                largest_batch_in(&query, self.memory, *context)?
-            };
-            Ok(BatchAt { context: *context, largest_batch })
+            Ok(BatchAt { context: *context, largest_batch: room.largest_batch(*context)? })
         };
         let batches = self.contexts.iter().map(batch_at).collect::<kvscope_sizing::Result<_>>()?;
         let mut warnings = state.warnings().to_vec();
-        if !dense {
+        if !room.is_dense() {
             let asked = Query { context: largest_context.filter(|_| !unbounded), ..query.clone() };
             warnings.extend(report(&asked)?.warnings);
         }

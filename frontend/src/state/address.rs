@@ -23,7 +23,10 @@ thread_local! {
 pub(super) fn read() -> (ViewState, Option<String>) {
     let query = window().location().search().unwrap_or_default();
     let (view, notices) = ViewState::from_query(&query);
-    let lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
+    lines.extend(
+        view.models.iter().filter_map(|id| super::models::stray(id)).map(|why| format!("The link: {why}.")),
+    );
     (view, (!lines.is_empty()).then(|| lines.join("\n")))
 }
 

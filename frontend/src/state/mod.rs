@@ -12,7 +12,7 @@ use kvscope_charts::figures::Hit;
 use kvscope_charts::scene::Point;
 use kvscope_protocol::run::Run;
 use kvscope_protocol::{Room, ViewState};
-use kvscope_sizing::Tokens;
+use kvscope_sizing::{Bytes, Tokens};
 use leptos::prelude::*;
 
 pub(crate) use look::{Look, THEMES, ink};
@@ -98,6 +98,8 @@ pub(crate) struct Page {
     room: Memo<u64>,
     context: Memo<u64>,
     batch: Memo<u64>,
+    /// Bytes; zero, which no view has, where none are given.
+    memory: Memo<u64>,
     chosen: Memo<Shared<models::ChosenSet>>,
     /// The id of the version whose layers are explained.
     selected: Memo<Option<String>>,
@@ -140,6 +142,7 @@ impl Page {
             room: Memo::new(move |_| view.with(|view| view.room as u64)),
             context: Memo::new(move |_| view.with(|view| view.context.get())),
             batch: Memo::new(move |_| view.with(|view| view.batch)),
+            memory: Memo::new(move |_| view.with(|view| view.memory.map_or(0, Bytes::get))),
             chosen,
             selected,
         };
@@ -166,6 +169,11 @@ impl Page {
     /// Requests, tracked.
     pub(crate) fn batch(&self) -> u64 {
         self.batch.get()
+    }
+
+    /// The memory that the state is to fit, tracked.
+    pub(crate) fn memory(&self) -> Option<Bytes> {
+        Some(Bytes::new(self.memory.get())).filter(|memory| *memory > Bytes::ZERO)
     }
 
     /// The cursor's context: where the pointer is, else where it was set. Tracked.

@@ -2,10 +2,11 @@
 
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_sizing::engine::{
-    Engine, Query, Reservation, reservation, reserved_bytes, reserved_curve, warnings,
+    Engine, EngineKind, Query, Reservation, Room, reservation, reserved_bytes, reserved_curve, warnings,
 };
 use kvscope_sizing::{
-    Architecture, Bytes, CatalogueEntry, Settings, StateModel, Tokens, Warning, find_entry,
+    Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, Version, Warning,
+    find_entry,
 };
 
 use super::Shared;
@@ -102,6 +103,43 @@ impl ChosenSet {
         self.ask(chosen, at, warnings).and_then(Result::ok).unwrap_or_default()
     }
 
+    /// The longest context of which a batch fits the memory, by the engine's accounting where there is one, else by the
+    /// logical one.
+    pub(crate) fn longest(
+        &self,
+        chosen: &Chosen,
+        batch: u64,
+        memory: Bytes,
+    ) -> Option<Result<LargestContext, String>> {
+        self.in_room(chosen, batch, memory, |room| room.largest_context())
+    }
+
+    /// The most requests of that length that fit the memory; none within where any number does.
+    pub(crate) fn most_requests(
+        &self,
+        chosen: &Chosen,
+        context: Tokens,
+        memory: Bytes,
+    ) -> Option<Result<Option<u64>, String>> {
+        self.in_room(chosen, 1, memory, |room| room.largest_batch(context))
+    }
+
+    fn in_room<T>(
+        &self,
+        chosen: &Chosen,
+        batch: u64,
+        memory: Bytes,
+        question: impl FnOnce(&Room<'_>) -> kvscope_sizing::Result<T>,
+    ) -> Option<Result<T, String>> {
+        let (model, state) = (chosen.model.as_ref()?, chosen.state.as_ref().ok()?);
+        let (engine, settings) = match &self.engine {
+            Some((engine, settings)) => (engine.clone(), settings),
+            None => (Engine::newest(EngineKind::Logical), &self.settings),
+        };
+        let query = Query { architecture: &model.architecture, engine, context: None, batch, settings };
+        Some(question(&Room { query, state, memory }).map_err(|error| error.to_string()))
+    }
+
     /// The first that could not be sized, with the reason.
     pub(crate) fn refused(&self) -> Option<(&Chosen, &String)> {
         self.list.iter().find_map(|chosen| Some((chosen, chosen.state.as_ref().err()?)))
@@ -124,6 +162,12 @@ fn catalogue_model(id: &str) -> Result<Model, String> {
         entry: Some(entry),
         architecture,
     })
+}
+
+/// Why a link's id leads to no version, unless it may be one of the reader's own.
+pub(super) fn stray(id: &str) -> Option<String> {
+    let refusal = find_entry(id).err().filter(|_| !id.starts_with(Model::OWN))?;
+    Some(without_command(&refusal.to_string()))
 }
 
 /// A sentence without its advice to run a command: here the list of versions is beside it.
@@ -184,6 +228,11 @@ impl Model {
     /// What ids of the reader's own configs start with; the catalogue has none such.
     pub(crate) const OWN: &'static str = "own-";
 
+    /// As one side of a comparison.
+    pub(crate) fn version(&self) -> Version<'_> {
+        Version { label: &self.id, name: &self.name, architecture: &self.architecture }
+    }
+
     /// The longest context that the config allows.
     pub(crate) fn max_context(&self) -> Option<Tokens> {
         self.architecture.max_context().map(|fact| Tokens::new(fact.get()))
@@ -221,6 +270,8 @@ mod tests {
             sentence,
             "\"zzzzzzzzzzzzzzzzzzzzzzzz\" is not in the catalogue; choose one from the list"
         );
+        assert_eq!(stray("zzzzzzzzzzzzzzzzzzzzzzzz"), Some(sentence));
+        assert_eq!((stray("own-1"), stray("GLM-4.5")), (None, None));
         assert!(catalogue_model("deepseek-v3.3").err().unwrap().contains("the nearest id is"));
     }
 }

@@ -15,6 +15,17 @@ pub struct HeadlineInput<'a> {
     pub units: UnitSystem,
     /// Each model's name and its bytes for the whole batch.
     pub values: &'a [(&'a str, Bytes)],
+    /// What an engine reserves for them, where one is asked.
+    pub reserved: Option<Reserved<'a>>,
+}
+
+/// What an engine reserves, beside the figures of a headline.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserved<'a> {
+    /// The engine, and on which ranks.
+    pub by: &'a str,
+    /// Bytes for the whole batch, one entry a model in order; none where the engine refuses it.
+    pub values: &'a [Option<Bytes>],
 }
 
 /// The finding: who keeps most, who keeps least, by how much.
@@ -24,7 +35,7 @@ pub struct HeadlineInput<'a> {
 /// # use kvscope_sizing::{Bytes, Tokens, UnitSystem};
 /// let values = [("MiniMax-M2.7", Bytes::new(25_395_200_000)), ("Qwen3.5-397B-A17B", Bytes::new(3_264_061_440))];
 /// let input = HeadlineInput {
-///     context: Tokens::new(100_000), batch: 1, units: UnitSystem::Decimal, values: &values,
+///     context: Tokens::new(100_000), batch: 1, units: UnitSystem::Decimal, values: &values, reserved: None,
 /// };
 /// assert_eq!(
 ///     headline(&input),
@@ -33,6 +44,40 @@ pub struct HeadlineInput<'a> {
 /// );
 /// ```
 pub fn headline(input: &HeadlineInput) -> String {
+    let said = logical(input);
+    let reserved = input.reserved.filter(|_| !input.values.is_empty());
+    reserved.map_or_else(|| said.clone(), |reserved| format!("{said} {}", beside(input, reserved)))
+}
+
+/// `Reserved by vllm: MiniMax-M2.7 25.4 GB, Qwen3.5-397B-A17B 3.35 GB.` for those that keep most and least, and for those
+/// that the engine's own order would name.
+fn beside(input: &HeadlineInput, reserved: Reserved<'_>) -> String {
+    let place = |bytes: Option<Bytes>| input.values.iter().position(|(_, other)| Some(*other) == bytes);
+    let reserved_place =
+        |bytes: Option<Bytes>| reserved.values.iter().position(|other| bytes.is_some() && *other == bytes);
+    let (logical, kept) =
+        (|| input.values.iter().map(|(_, bytes)| *bytes), || reserved.values.iter().flatten());
+    let mut places: Vec<usize> = Vec::new();
+    for found in [
+        place(logical().max()),
+        place(logical().min()),
+        reserved_place(kept().max().copied()),
+        reserved_place(kept().min().copied()),
+    ] {
+        places.extend(found.filter(|found| !places.contains(found)));
+    }
+    let shown = |place: &usize| {
+        let name = input.values.get(*place).map_or("", |(name, _)| *name);
+        match reserved.values.get(*place).copied().flatten() {
+            Some(bytes) => format!("{name} {}", bytes.display(input.units)),
+            None => format!("{name} refused"),
+        }
+    };
+    let list: Vec<String> = places.iter().map(shown).collect();
+    format!("Reserved by {}: {}.", reserved.by, list.join(", "))
+}
+
+fn logical(input: &HeadlineInput) -> String {
     let Some(most) = input.values.iter().map(|(_, bytes)| *bytes).max() else {
         return "No model is chosen.".to_owned();
     };
@@ -120,7 +165,34 @@ mod tests {
             batch,
             units: UnitSystem::Decimal,
             values: &values,
+            reserved: None,
         })
+    }
+
+    /// An engine may turn the order round, and refuse a model.
+    #[test]
+    fn reserved_figures_stand_beside_the_logical_ones() {
+        let values = [("A", Bytes::new(4_000)), ("B", Bytes::new(2_000)), ("C", Bytes::new(1_000))];
+        let said = |reserved: &[Option<u64>]| {
+            let reserved: Vec<_> = reserved.iter().map(|bytes| bytes.map(Bytes::new)).collect();
+            headline(&HeadlineInput {
+                context: Tokens::new(100_000),
+                batch: 1,
+                units: UnitSystem::Decimal,
+                values: &values,
+                reserved: Some(Reserved { by: "vllm", values: &reserved }),
+            })
+        };
+        let logical = "At 100,000 tokens A keeps 4.00 kB for one request. C keeps 1.00 kB, 4.0 times less, the least of 3.";
+        assert_eq!(
+            said(&[Some(4_100), Some(2_000), Some(1_000)]),
+            format!("{logical} Reserved by vllm: A 4.10 kB, C 1.00 kB.")
+        );
+        assert_eq!(
+            said(&[Some(4_100), Some(5_000), None]),
+            format!("{logical} Reserved by vllm: A 4.10 kB, C refused, B 5.00 kB.")
+        );
+        assert_eq!(said(&[None, None, None]), format!("{logical} Reserved by vllm: A refused, C refused."));
     }
 
     #[test]

@@ -174,8 +174,13 @@ fn growth_as_an_export() {
     let values = MODELS.map(|(name, _, numerator, denominator, fixed)| {
         (name, Bytes::new(CURSOR.get() * numerator / denominator + fixed))
     });
-    let sentence =
-        headline(&HeadlineInput { context: CURSOR, batch: 1, units: UnitSystem::Decimal, values: &values });
+    let sentence = headline(&HeadlineInput {
+        context: CURSOR,
+        batch: 1,
+        units: UnitSystem::Decimal,
+        values: &values,
+        reserved: None,
+    });
     let heading = Heading {
         headline: sentence,
         note: "Resident state of one request · BF16 · logical bytes · line: computed from config.json · \

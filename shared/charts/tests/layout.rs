@@ -4,7 +4,7 @@ mod common;
 
 use common::{CURSOR, DOMAIN};
 use kvscope_charts::figures::{
-    FigureError, GrowthInput, GrowthScale, LayersInput, Provenance, Series, sample_contexts,
+    FigureError, GrowthInput, GrowthScale, LayersInput, Limit, Provenance, Series, sample_contexts,
 };
 use kvscope_charts::palette::SeriesColour;
 use kvscope_charts::scene::Node;
@@ -69,6 +69,40 @@ fn growth_texts_never_overlap() {
                     assert_texts_are_apart(&scene, &format!("{width} {scale:?} {units:?} at {context}"));
                 }
             }
+        }
+    }
+}
+
+/// 253,952 B a token of MiniMax-M2.7 fill 60 GB at 236,265 tokens; close to it two more, and one beyond the axis.
+#[test]
+fn contexts_at_a_level_are_written_apart() {
+    let contexts = common::contexts();
+    let crossings = [236_265, 236_300, 600_000, 3_000_000];
+    let [colour, ..] = common::colours()[..] else { panic!("there are colours") };
+    let limit = Limit {
+        bytes: Bytes::new(60_000_000_000),
+        label: "60 GB".to_owned(),
+        crossings: crossings.map(|n| (colour, Tokens::new(n))).to_vec(),
+    };
+    for width in WIDTHS {
+        let growth = Growth::layout(&GrowthInput {
+            contexts: &contexts,
+            series: &common::series(&contexts),
+            domain: DOMAIN,
+            scale: GrowthScale::Log,
+            units: UnitSystem::Decimal,
+            size: Size::new(width, 380.0),
+            measured: &[],
+            limits: std::slice::from_ref(&limit),
+        })
+        .expect("the test's figure is possible");
+        assert_texts_are_apart(growth.scene(), &format!("{width}"));
+        let texts: Vec<String> = growth.scene().texts().into_iter().map(|text| text.text.clone()).collect();
+        let written = |words: &str| texts.iter().any(|text| text == words);
+        assert!(written("236,265"), "{width}: {texts:?}");
+        assert!(!written("3,000,000"), "{width}: {texts:?}");
+        if width >= 900.0 {
+            assert!(written("236,300") && written("600,000"), "{width}: {texts:?}");
         }
     }
 }

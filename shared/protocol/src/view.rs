@@ -8,7 +8,7 @@ mod link;
 
 use kvscope_sizing::claims::VerdictKind;
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
+use kvscope_sizing::{Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
 
 pub use engine::{ENGINE_SETTINGS, EngineSetting, Takes};
 pub use link::LinkNotice;
@@ -44,6 +44,8 @@ pub struct ViewState {
     pub engine: Engine,
     /// Settings of engines, those of [`ENGINE_SETTINGS`]; see [`ViewState::engine_settings`].
     pub engine_own: Settings,
+    /// Bytes for state on one rank, which the largest context and batch that fit are found for.
+    pub memory: Option<Bytes>,
     /// Units of byte figures.
     pub units: UnitSystem,
     /// The byte axis.
@@ -91,6 +93,21 @@ pub enum AxisScale {
     Linear,
 }
 
+impl ViewState {
+    /// Memory as it is typed: `60 GiB`, `80GB`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, where it is no number of bytes, or none at all.
+    pub fn memory(typed: &str) -> Result<Bytes, String> {
+        match Bytes::given(typed) {
+            Ok(Bytes::ZERO) => Err("0 bytes hold nothing; give more".to_owned()),
+            Ok(memory) => Ok(memory),
+            Err(error) => Err(error.what().to_owned()),
+        }
+    }
+}
+
 impl Default for ViewState {
     /// The first visit: the article's question.
     fn default() -> Self {
@@ -104,23 +121,12 @@ impl Default for ViewState {
             state_format: None,
             engine: Engine::newest(EngineKind::Logical),
             engine_own: Settings::default(),
+            memory: None,
             units: UnitSystem::Decimal,
             scale: AxisScale::Log,
             selected: None,
             run: None,
             claims: ClaimsView::default(),
-        }
-    }
-}
-
-impl ViewState {
-    /// The settings that logical sizing takes.
-    pub fn settings(&self) -> Settings {
-        Settings {
-            kv_dtype: self.kv_format,
-            index_dtype: self.index_format,
-            state_dtype: self.state_format,
-            ..Settings::default()
         }
     }
 }

@@ -48,6 +48,8 @@ fn described(state: &ViewState) -> String {
     words.extend(claims.verdict.map(|verdict| format!("only-{}", verdict.name())));
     words.extend(claims.publication.as_ref().map(|id| format!("from-{id}")));
     words.extend(claims.open.as_ref().map(|id| format!("open-{id}")));
+    // And these from before memory.
+    words.extend(state.memory.map(|memory| format!("in {memory}")));
     words.join(" ")
 }
 

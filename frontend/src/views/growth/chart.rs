@@ -6,8 +6,9 @@ use kvscope_sizing::{Tokens, UnitSystem};
 use leptos::ev;
 use leptos::prelude::*;
 
-use super::curves::{Curves, cursor, curves, domain_around};
+use super::curves::{Curves, Room, cursor, curves, domain_around};
 use super::keys::move_by_key;
+use super::room::room;
 use super::tooltip::tooltip;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
 use crate::erased::{mark, nothing, on, part, truth, words};
@@ -119,12 +120,14 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
             {part(tip)}
         </div>
         <p class="unseen" aria-live="polite">{words(spoken)}</p>
+        <div aria-live="polite">{part(move || room(page, &data.get()))}</div>
         {part(table)}
     }
     .into_any()
 }
 
 fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> Option<Shared<Drawn>> {
+    let limits: Vec<_> = curves.room.iter().map(Room::level).collect();
     let input = GrowthInput {
         contexts: &curves.contexts,
         series: &curves.lines,
@@ -136,7 +139,7 @@ fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> 
         units: page.view(|view| view.units),
         size: Size::new(width, (width * 0.46).clamp(300.0, 560.0)),
         measured: &[],
-        limits: &[],
+        limits: &limits,
     };
     // Without room there is no figure yet.
     let growth = Growth::layout(&input).ok()?;

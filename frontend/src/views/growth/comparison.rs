@@ -45,10 +45,10 @@ fn row(page: Page, chosen: &Chosen) -> AnyView {
     let note = chosen.model.as_ref().and_then(|model| model.entry).map_or_else(nothing, published_note);
     let size = size(page, chosen);
     let reserved = page.chosen().reserved(chosen, (page.context(), page.batch()));
-    let doubts = doubts(page, chosen, size.as_ref().ok(), reserved.as_ref());
+    let doubts = doubts(page, chosen, &size, reserved.as_ref());
     let cells = match &size {
         Ok(size) => figures(chosen, size, reserved.as_ref(), page.view(|view| view.units)),
-        Err(sentence) => view! { <td colspan="7" class="refused">{sentence.clone()}</td> }.into_any(),
+        Err(_) => view! { <td colspan="7" class="refused">"not sized, see below"</td> }.into_any(),
     };
     view! {
         <tr data-model=chosen.id.clone() class=words(class)>
@@ -70,14 +70,14 @@ fn row(page: Page, chosen: &Chosen) -> AnyView {
     .into_any()
 }
 
-/// Under a version's figures: what was assumed for them, and why an engine refuses it.
+/// Under a version's figures: why there are none, what was assumed for them, and why an engine refuses it.
 fn doubts(
     page: Page,
     chosen: &Chosen,
-    size: Option<&Size>,
+    size: &Result<Size, String>,
     reserved: Option<&Result<Bytes, String>>,
 ) -> AnyView {
-    let mut told: Vec<Warning> = size.map(|size| size.warnings.clone()).unwrap_or_default();
+    let mut told: Vec<Warning> = size.as_ref().map(|size| size.warnings.clone()).unwrap_or_default();
     let of_engine = page.chosen().assumptions(chosen, (page.context(), page.batch()));
     let own = told.len();
     // That the version is unknown stands beside its box.
@@ -95,6 +95,9 @@ fn doubts(
     if let Some(Err(why)) = reserved {
         let refusal = format!("{engine} reserves nothing for it: {why}");
         lines.insert(0, view! { <li class="refused" data-notice="engine-refusal">{refusal}</li> }.into_any());
+    }
+    if let Err(why) = size {
+        lines.insert(0, view! { <li class="refused">{why.clone()}</li> }.into_any());
     }
     if lines.is_empty() {
         return nothing();

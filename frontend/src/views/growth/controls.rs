@@ -1,5 +1,5 @@
-use kvscope_protocol::MOST_REQUESTS;
-use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
+use kvscope_protocol::{MOST_REQUESTS, ViewState};
+use kvscope_sizing::{Bytes, IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
 use leptos::prelude::*;
 
 use super::engine;
@@ -43,6 +43,15 @@ fn request(page: Page) -> AnyView {
             exact=words(move || page.batch().to_string())
             take=Box::new(move |text| take_batch(page, text))
         />
+        <TextBox
+            label="memory"
+            name="Memory for state on one rank"
+            unit=""
+            value=Box::new(move || page.memory().map(Bytes::as_given).unwrap_or_default())
+            exact=words(move || page.memory().map_or(String::new(), |memory| memory.get().to_string()))
+            take=Box::new(move |text| take_memory(page, text))
+            usual="60 GiB"
+        />
         <FormatSelect
             label="K/V format"
             names=kv_formats
@@ -71,5 +80,12 @@ fn take_batch(page: Page, text: &str) -> Result<(), String> {
         return Err(format!("batch: {count} is outside 1 to {}", group_digits(MOST_REQUESTS)));
     }
     page.change(Step::Push, |view| view.batch = count);
+    Ok(())
+}
+
+fn take_memory(page: Page, text: &str) -> Result<(), String> {
+    let given = (!text.trim().is_empty()).then(|| ViewState::memory(text)).transpose();
+    let given = given.map_err(|why| format!("memory: {why}"))?;
+    page.change(Step::Push, |view| view.memory = given);
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The growth figure's data: exact values, line by line and at the cursor.
 
 use kvscope_charts::Growth;
-use kvscope_charts::figures::{Cursor, Provenance, Series, sample_contexts};
+use kvscope_charts::figures::{Cursor, Limit, Provenance, Series, sample_contexts};
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{StateModel, Tokens};
+use kvscope_sizing::{Bytes, LargestContext, StateModel, Tokens};
 
 use crate::state::{Chosen, Page};
 use crate::ui::context_steps;
@@ -13,6 +13,36 @@ use crate::ui::context_steps;
 pub(super) struct Curves {
     pub(super) contexts: Vec<Tokens>,
     pub(super) lines: Vec<Series>,
+    pub(super) room: Option<Room>,
+}
+
+/// What fits the memory that was given.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) memory: Bytes,
+    /// The longest context of each version, or why there is none.
+    pub(super) longest: Vec<(Chosen, Result<LargestContext, String>)>,
+}
+
+impl Room {
+    fn of(page: Page, memory: Bytes) -> Self {
+        let (set, batch) = (page.chosen(), page.batch());
+        let longest = |chosen: &Chosen| Some((chosen.clone(), set.longest(chosen, batch, memory)?));
+        Self { memory, longest: set.list.iter().filter_map(longest).collect() }
+    }
+
+    /// The memory as a level of the figure, with the contexts at which versions reach it.
+    pub(super) fn level(&self) -> Limit {
+        let crossing = |(chosen, longest): &(Chosen, Result<LargestContext, String>)| match longest {
+            Ok(LargestContext::Budget { tokens }) => Some((chosen.colour, *tokens)),
+            _ => None,
+        };
+        Limit {
+            bytes: self.memory,
+            label: format!("{} for state", self.memory.as_given()),
+            crossings: self.longest.iter().filter_map(crossing).collect(),
+        }
+    }
 }
 
 pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves {
@@ -36,7 +66,7 @@ pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves
         allowed: allowed(chosen),
     };
     let lines = chosen.sized().map(line).collect();
-    Curves { contexts, lines }
+    Curves { contexts, lines, room: page.memory().map(|memory| Room::of(page, memory)) }
 }
 
 /// The longest context that the version's config allows.

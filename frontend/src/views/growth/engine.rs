@@ -1,6 +1,6 @@
 //! Whose reserved bytes stand beside the logical ones: an engine, its version, and the settings that change most.
 
-use kvscope_protocol::{ENGINE_SETTINGS, EngineSetting, Takes};
+use kvscope_protocol::{ENGINE_SETTINGS, EngineSetting};
 use kvscope_sizing::engine::{Engine, EngineKind};
 use leptos::ev;
 use leptos::prelude::*;
@@ -9,8 +9,8 @@ use crate::erased::{nothing, on, part};
 use crate::state::{Page, Step};
 use crate::ui::TextBox;
 
-/// What an on-off setting can be: the first leaves it to the engine.
-const CHOICES: [&str; 3] = ["default", "on", "off"];
+/// What leaves a setting to the engine.
+const DEFAULT: &str = "default";
 
 /// The engine in a few words.
 pub(super) fn summary(page: Page) -> String {
@@ -95,37 +95,36 @@ fn row(page: Page, setting: &'static EngineSetting) -> AnyView {
         page.change(Step::Push, |view| view.engine_own = own);
         Ok(())
     };
-    match setting.takes {
-        Takes::Count => view! {
+    let offers = setting.takes.offers();
+    if offers.is_empty() {
+        return view! {
             <TextBox
                 label=setting.label
                 name=setting.label
                 unit=""
                 value=Box::new(value)
                 take=Box::new(take)
-                usual="default"
+                usual=DEFAULT
             />
         }
-        .into_any(),
-        Takes::OnOff => {
-            let choose = move |event: ev::Event| {
-                let typed = event_target_value(&event);
-                // What is offered can be set.
-                let _ = take(if typed == CHOICES[0] { "" } else { &typed });
-            };
-            let option = |name: &'static str| {
-                let is_chosen = move || if value().is_empty() { CHOICES[0] == name } else { value() == name };
-                let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
-                view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
-            };
-            let options: Vec<AnyView> = CHOICES.into_iter().map(option).collect();
-            view! {
-                <label class="sentence">
-                    <span>{setting.label}</span>
-                    <span class="value"><select on:change=on(choose)>{options}</select></span>
-                </label>
-            }
-            .into_any()
-        }
+        .into_any();
     }
+    let choose = move |event: ev::Event| {
+        let typed = event_target_value(&event);
+        // What is offered can be set.
+        let _ = take(if typed == DEFAULT { "" } else { &typed });
+    };
+    let option = |name: &'static str| {
+        let is_chosen = move || if value().is_empty() { name == DEFAULT } else { value() == name };
+        let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
+        view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
+    };
+    let options: Vec<AnyView> = std::iter::once(DEFAULT).chain(offers).map(option).collect();
+    view! {
+        <label class="sentence">
+            <span>{setting.label}</span>
+            <span class="value"><select on:change=on(choose)>{options}</select></span>
+        </label>
+    }
+    .into_any()
 }

@@ -11,9 +11,11 @@ mod engine;
 mod keys;
 mod layers;
 mod published;
+mod room;
 mod tooltip;
 
-use kvscope_charts::headline::{HeadlineInput, headline};
+use kvscope_charts::headline::{HeadlineInput, Reserved, headline};
+use kvscope_sizing::compare;
 use leptos::prelude::*;
 
 use crate::erased::{effect, words};
@@ -28,6 +30,7 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
         <div class="growth room">
             <div class="finding">
                 <h1>{words(move || finding(page))}</h1>
+                <p class="change">{words(move || change(page))}</p>
                 <p class="quiet">{words(move || what_is_drawn(page))}</p>
             </div>
             {controls::controls(page)}
@@ -45,19 +48,37 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
 /// The headline: made from the figures at the context that is set.
 fn finding(page: Page) -> String {
     let (chosen, context, batch) = (page.chosen(), page.context(), page.batch());
-    let sized = chosen.sized();
-    let values: Vec<_> = sized
-        .filter_map(|(chosen, state)| Some((chosen.name.as_str(), state.resident(context, batch).ok()?)))
-        .collect();
+    let mut reserved = Vec::new();
+    let mut values = Vec::new();
+    for (version, state) in chosen.sized() {
+        if let Ok(bytes) = state.resident(context, batch) {
+            values.push((version.name.as_str(), bytes));
+            reserved.push(chosen.reserved(version, (context, batch)).and_then(Result::ok));
+        }
+    }
     if values.is_empty()
         && let Some(why) = refusal(page)
     {
         return why;
     }
-    let said =
-        headline(&HeadlineInput { context, batch, units: page.view(|view| view.units), values: &values });
-    // The order of reserved bytes may be another one.
-    if chosen.engine.is_some() { format!("{said} Logical bytes, not reserved ones.") } else { said }
+    let by = chosen.engine.as_ref().map(|(engine, _)| format!("{engine}{}", beside::ranks(page)));
+    headline(&HeadlineInput {
+        context,
+        batch,
+        units: page.view(|view| view.units),
+        values: &values,
+        reserved: by.as_deref().map(|by| Reserved { by, values: &reserved }),
+    })
+}
+
+/// What moved from one version to the other, where two are chosen: the sentence of `kvscope compare`.
+fn change(page: Page) -> String {
+    let chosen = page.chosen();
+    let [from, to] = &chosen.list[..] else { return String::new() };
+    let (Some(from), Some(to)) = (&from.model, &to.model) else { return String::new() };
+    let compared = compare(from.version(), to.version(), &chosen.settings, page.context());
+    // What cannot be sized is refused beside its name.
+    compared.map_or_else(|_| String::new(), |compared| format!("{}.", compared.sentence))
 }
 
 /// Why not one of the chosen models has a figure at this context, in the words of the first.

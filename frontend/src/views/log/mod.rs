@@ -7,7 +7,7 @@ use kvscope_sizing::log::{LARGEST_LOG_BYTES, log_text};
 use leptos::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
-use crate::erased::{effect, part};
+use crate::erased::{effect, part, words};
 use crate::state::{Page, Step};
 use kvscope_protocol::Room;
 use source::source;
@@ -16,10 +16,12 @@ use source::source;
 pub(crate) fn log_room(page: Page) -> AnyView {
     effect(move || page.ready.set(true));
     effect(move || document().set_title("Log · kvscope"));
+    let said = RwSignal::new(None::<String>);
     view! {
         <div class="log room">
             {source(page)}
-            <main id="content">{part(move || reading::reading(page))}</main>
+            <main id="content">{part(move || reading::reading(page, said))}</main>
+            <p class="unseen" aria-live="polite">{words(move || said.get().unwrap_or_default())}</p>
         </div>
     }
     .into_any()

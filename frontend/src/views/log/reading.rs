@@ -1,3 +1,4 @@
+use kvscope_sizing::counted;
 use kvscope_sizing::log::{DecodedLog, GivenModel, LogFigure, decode_log};
 use leptos::prelude::*;
 
@@ -7,14 +8,19 @@ use crate::state::{Page, find_model};
 
 const HEAD: [&str; 5] = ["line", "says", "means", "recomputed", "recomputed − printed"];
 
-/// What the log says, what is the matter with it, or what could be put there.
-pub(super) fn reading(page: Page) -> AnyView {
+/// What the log says, what is the matter with it, or what could be put there. What it says in short is put into `said`.
+pub(super) fn reading(page: Page, said: RwSignal<Option<String>>) -> AnyView {
     let text = page.log.get().unwrap_or_default();
+    said.set(None);
     if text.trim().is_empty() {
         return nothing_yet(page);
     }
     match decoded(page, &text) {
-        Ok(decoded) => whole(&decoded),
+        Ok(decoded) => {
+            let figures = counted(decoded.figures.len() as u64, "figure", "figures");
+            said.set(Some(format!("{}. {figures} about memory.", decoded.capacity_words().trim_end_matches('.'))));
+            whole(&decoded)
+        }
         Err(sentence) => view! {
             <div class="nothing">
                 <h1>"This log cannot be read"</h1>

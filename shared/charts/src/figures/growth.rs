@@ -74,6 +74,8 @@ pub struct Limit {
     pub bytes: Bytes,
     /// What it is, written along it.
     pub label: String,
+    /// Where models reach it, by their colours: the contexts are written at the level.
+    pub crossings: Vec<(SeriesColour, Tokens)>,
 }
 
 /// The axes of a growth figure.
@@ -174,7 +176,11 @@ impl Growth {
             curves: curves.collect(),
             rings: rings.collect(),
             limits: limits
-                .map(|limit| Rule { value: limit.bytes.get() as f64, label: limit.label.clone() })
+                .map(|limit| Rule {
+                    value: limit.bytes.get() as f64,
+                    label: limit.label.clone(),
+                    crossings: limit.crossings.clone(),
+                })
                 .collect(),
             scale,
             context_scale,

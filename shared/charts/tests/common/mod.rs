@@ -117,6 +117,7 @@ pub(crate) fn limits() -> Vec<Limit> {
     vec![Limit {
         bytes: Bytes::new(60_000_000_000),
         label: "left after MiniMax-M2.7 weights, per request at batch 16 · 60 GB".to_owned(),
+        crossings: Vec::new(),
     }]
 }
 

@@ -94,6 +94,9 @@ impl ViewState {
         if !own.is_empty() {
             query.put("es", &own.join(","));
         }
+        if let Some(memory) = self.memory {
+            query.put("mem", &memory.as_given().replace(' ', ""));
+        }
         if self.units != usual.units {
             query.put("u", unit_name(self.units));
         }
@@ -176,6 +179,7 @@ impl ViewState {
                     return Err(LinkNotice::Twice(format!("es={name}")));
                 }
             }
+            "mem" => self.memory = Some(Self::memory(&plain).map_err(bad)?),
             "u" => {
                 self.units =
                     one_of(&plain, &[UnitSystem::Decimal, UnitSystem::Binary], unit_name).map_err(bad)?;
@@ -326,7 +330,7 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kvscope_sizing::{IndexFormat, KvFormat};
+    use kvscope_sizing::{Bytes, IndexFormat, KvFormat};
     use proptest::prelude::*;
 
     use super::super::ClaimsView;
@@ -356,6 +360,7 @@ mod tests {
             engine in prop::sample::select(vec!["logical", "vllm", "vllm@0.30", "sglang@nightly build", "llama.cpp", "trtllm"]),
             tp in prop::option::of(1_u64..=1024),
             prefix_caching in prop::option::of(any::<bool>()),
+            memory in prop::option::of(prop_oneof![1..=u64::MAX, (1..4096_u64).prop_map(|count| count << 28)]),
             binary in any::<bool>(),
             linear in any::<bool>(),
             selects_first in any::<bool>(),
@@ -374,7 +379,8 @@ mod tests {
                 index_format: index,
                 state_format: state,
                 engine: engine.parse().unwrap(),
-                engine_own: Settings { tp, prefix_caching, ..Settings::default() },
+                engine_own: Settings { tp, prefix_caching, v_dtype: kv, ..Settings::default() },
+                memory: memory.map(Bytes::new),
                 units: if binary { UnitSystem::Binary } else { UnitSystem::Decimal },
                 scale: if linear { AxisScale::Linear } else { AxisScale::Log },
                 selected,

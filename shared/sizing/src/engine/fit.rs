@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::reserved::of_requests;
 use super::{Query, profile, reserved_bytes};
 use crate::capacity::{LargestContext, largest_fitting};
+use crate::size::StateModel;
 use crate::{Bytes, Error, ErrorKind, Result, Tokens};
 
 /// No server runs as many requests at once.
@@ -17,6 +18,49 @@ const FIXED: [(&str, &str); 4] = [
     ("n_ctx", "the context is what is looked for"),
     ("n_seq_max", "the batch is given apart"),
 ];
+
+/// What fits a size of memory: asked of the growth function itself where bytes are dense, else of what the engine
+/// reserves.
+#[derive(Clone, Debug)]
+pub struct Room<'a> {
+    /// Engine, settings and batch; its own context does not matter.
+    pub query: Query<'a>,
+    /// The state under the same settings.
+    pub state: &'a StateModel,
+    /// Bytes for state on one rank.
+    pub memory: Bytes,
+}
+
+impl Room<'_> {
+    /// Whether the growth function answers: logical bytes without ranks or pools.
+    pub fn is_dense(&self) -> bool {
+        self.query.engine.is_dense(self.query.settings)
+    }
+
+    /// The most tokens that each request of the batch can have.
+    ///
+    /// # Errors
+    ///
+    /// A batch of zero, settings that do not fit the model, or one that fixes the size of the pool.
+    pub fn largest_context(&self) -> Result<LargestContext> {
+        if self.is_dense() {
+            return self.state.largest_context(self.memory, self.query.batch, Tokens::MAX);
+        }
+        largest_context_in(&self.query, self.memory, Tokens::MAX)
+    }
+
+    /// The most requests of `context` tokens; `None` where any number fits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::largest_context`].
+    pub fn largest_batch(&self, context: Tokens) -> Result<Option<u64>> {
+        if self.is_dense() {
+            return self.state.largest_batch(self.memory, context);
+        }
+        largest_batch_in(&self.query, self.memory, context)
+    }
+}
 
 /// The most tokens up to `limit` that each request of the query's batch can have in `memory` on one rank, by what the
 /// engine reserves; at least one. The query's own context does not matter.

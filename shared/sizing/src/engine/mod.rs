@@ -23,13 +23,14 @@ mod trtllm;
 mod unused;
 mod vllm;
 
-pub use fit::{largest_batch_in, largest_context_in};
+pub use fit::{Room, largest_batch_in, largest_context_in};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, PaddingOf, Unanswered};
 pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes, reserved_curve};
 pub use share::ranks;
 pub use size::{EngineSize, size_in_engine};
+pub use unused::has_setting;
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;

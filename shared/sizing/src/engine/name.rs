@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -83,6 +84,11 @@ impl Engine {
     /// Which engine it is.
     pub fn kind(&self) -> EngineKind {
         self.kind
+    }
+
+    /// Whether logical sizing answers by itself: without ranks and pools, which only a profile accounts for.
+    pub fn is_dense(&self, settings: &Settings) -> bool {
+        self.kind == EngineKind::Logical && !settings.names_an_engine()
     }
 
     /// Whether the rules of `parts` and later apply. Leading parts decide: 0.33 is as new as 0.33.0. Without a known

@@ -44,6 +44,18 @@ const OWNERS: &[(&[&str], &[EngineKind])] = &[
     (&["checkpoint_interval", "naive"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
 ];
 
+/// K and V each in a format of its own.
+const APART: [&str; 2] = ["k_dtype", "v_dtype"];
+
+/// Whether `engine` has the setting of that name, so that asking for it there makes sense. `--kv-cache-dtype` of vLLM and
+/// SGLang and `kv_cache_config.dtype` of TensorRT-LLM are of K and V together; llama.cpp has `-ctk` and `-ctv`.
+pub fn has_setting(engine: EngineKind, name: &str) -> bool {
+    if APART.contains(&name) {
+        return matches!(engine, Logical | LlamaCpp);
+    }
+    OWNERS.iter().all(|(names, engines)| !names.contains(&name) || engines.contains(&engine))
+}
+
 /// Settings whose effect depends on the model: whether they change a figure is measured.
 const MEASURED: [&str; 4] = ["dcp", "dp", "num_speculative_tokens", "mla_storage"];
 
@@ -51,8 +63,8 @@ const MEASURED: [&str; 4] = ["dcp", "dp", "num_speculative_tokens", "mla_storage
 /// here. What `known` warns of already is left out.
 pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
     let kind = query.engine.kind();
-    let foreign =
-        |name: &&str| OWNERS.iter().any(|(names, engines)| names.contains(name) && !engines.contains(&kind));
+    // A format of its own changes figures everywhere.
+    let foreign = |name: &&str| !APART.contains(name) && !has_setting(kind, name);
     let message = || format!("changes nothing: {} has no such setting", kind.name());
     let mut found: Vec<Warning> =
         query.settings.given().filter(foreign).map(|name| Warning::new(name, message())).collect();

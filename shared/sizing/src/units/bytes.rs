@@ -80,6 +80,33 @@ impl Bytes {
             .ok_or_else(|| Error::overflow(format!("rounding {} B up to {unit} B", self.0)))
     }
 
+    /// The shortest text that [`Bytes::given`] reads back as the same: `60 GiB`, `79.5 GB`, else all digits.
+    pub fn as_given(self) -> String {
+        const UNITS: [(u64, &str); 6] = [
+            (1 << 40, "TiB"),
+            (1_000_000_000_000, "TB"),
+            (1 << 30, "GiB"),
+            (1_000_000_000, "GB"),
+            (1 << 20, "MiB"),
+            (1_000_000, "MB"),
+        ];
+        for (unit, name) in UNITS {
+            // Halves and other parts of a hundred are typed too.
+            let hundredths = self.0.checked_mul(100).filter(|hundredths| hundredths.is_multiple_of(unit));
+            let Some(hundredths) = hundredths.map(|hundredths| hundredths / unit).filter(|h| *h >= 100)
+            else {
+                continue;
+            };
+            let text = match hundredths % 100 {
+                0 => format!("{}", hundredths / 100),
+                part => format!("{}.{part:02}", hundredths / 100),
+            };
+            let number = if text.contains('.') { text.trim_end_matches('0') } else { &text };
+            return format!("{number} {name}");
+        }
+        format!("{} B", self.0)
+    }
+
     /// Three significant figures with the unit's name: `25.4 GB`, `23.7 GiB`, `0 B`.
     pub fn display(self, system: UnitSystem) -> String {
         let (base, names): (f64, [&str; 6]) = match system {
@@ -171,6 +198,18 @@ mod tests {
             [("80B", 80), ("80GB", 80_000_000_000), ("1000000", 1_000_000), ("0", 0), ("1K", 1000)]
         {
             assert_eq!(Bytes::given(text).unwrap().get(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_given_size_is_written_as_it_is_typed() {
+        for text in
+            ["60 GiB", "80 GB", "79.5 GiB", "1.25 TB", "512 MiB", "100 MB", "123 B", "64424509441 B", "0 B"]
+        {
+            assert_eq!(Bytes::given(text).unwrap().as_given(), text);
+        }
+        for count in [u64::MAX, 1 << 63, 999_999, 1_048_577] {
+            assert_eq!(Bytes::given(&Bytes::new(count).as_given()).unwrap().get(), count);
         }
     }
 

@@ -1,12 +1,15 @@
 //! Levels to compare with, and where their labels go.
 
-use super::{Curves, ROW, Rule};
-use crate::scene::{Group, Ink, Node, Point, Rect, Role, Stroke, Text, Weight};
+use super::{Curves, Form, ROW, Rule};
+use crate::scene::{Anchor, Group, Ink, Node, Point, Rect, Role, Stroke, Text, Weight};
 use crate::text::{self, size};
+
+/// Half the length of the stroke where a curve reaches a level.
+const TICK: f64 = 5.0;
 
 impl Curves {
     /// Levels across the plot; beside names their labels go along them, in narrow figures into the list.
-    pub(super) fn rules(&mut self, limits: &[Rule], paths: &[Vec<Point>], labelled: bool) {
+    pub(super) fn rules(&mut self, limits: &[Rule], paths: &[Vec<Point>], form: &Form) {
         let mut taken: Vec<Rect> = Vec::new();
         for (index, limit) in limits.iter().enumerate() {
             let Some(y) = self.place(limit.value).filter(|y| self.plot.top <= *y && *y <= self.plot.bottom)
@@ -17,7 +20,8 @@ impl Curves {
             group.label.clone_from(&limit.label);
             let (from, to) = (Point::new(self.plot.left, y), Point::new(self.plot.right, y));
             group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Accent) });
-            if labelled {
+            self.crossings(limit, y, &mut group, &mut taken);
+            if form.wide {
                 let words = text::fitted(&limit.label, size::NOTE, Weight::Regular, self.plot.width() - 12.0);
                 let label = Text::new(Point::new(0.0, 0.0), words, size::NOTE, Ink::Accent);
                 let label = Text { at: self.clearest_place(&label, y, paths, &taken), ..label };
@@ -25,6 +29,36 @@ impl Curves {
                 group.push(label);
             }
             self.scene.nodes.push(group.into());
+        }
+    }
+
+    /// Where curves reach the level at `y`: a stroke each, with its context where there is room for it.
+    fn crossings(&self, limit: &Rule, y: f64, group: &mut Group, taken: &mut Vec<Rect>) {
+        for (colour, context) in &limit.crossings {
+            let x = self.x.project(context.get() as f64);
+            if !(self.plot.left..=self.plot.right).contains(&x) {
+                continue;
+            }
+            let ink = Ink::Series(*colour);
+            let (from, to) = (Point::new(x, y - TICK), Point::new(x, y + TICK));
+            group.push(Node::Line { from, to, stroke: Stroke { width: 2.0, ..Stroke::hairline(ink) } });
+            // Right below the level a rising curve has left; left above it one has yet to come.
+            let places = [(4.0, 16.0, Anchor::Start), (-4.0, -6.0, Anchor::End), (4.0, 29.0, Anchor::Start)];
+            let at = |(dx, dy, anchor): (f64, f64, Anchor)| {
+                Text::new(Point::new(x + dx, y + dy), context.to_string(), size::NOTE, ink).anchored(anchor)
+            };
+            let is_clear = |text: &Text| {
+                let bounds = text.bounds();
+                let inside = bounds.left >= self.plot.left
+                    && bounds.right <= self.plot.right
+                    && bounds.top >= self.plot.top
+                    && bounds.bottom <= self.plot.bottom;
+                inside && !taken.iter().any(|other| other.overlaps(bounds))
+            };
+            if let Some(text) = places.map(at).into_iter().find(is_clear) {
+                taken.push(text.bounds());
+                group.push(text);
+            }
         }
     }
 

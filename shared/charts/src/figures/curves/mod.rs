@@ -82,6 +82,7 @@ pub(super) struct Ring {
 pub(super) struct Rule {
     pub(super) value: f64,
     pub(super) label: String,
+    pub(super) crossings: Vec<(SeriesColour, Tokens)>,
 }
 
 /// What the cursor reads: one entry a curve.
@@ -173,7 +174,7 @@ impl Curves {
         let axes = axes::axes(plot, &x, &y, &y_ticks, &y_labels);
         figure.scene.nodes.push(axes.into());
         let paths: Vec<Vec<Point>> = figure.lines.iter().map(|curve| figure.path(&curve.values)).collect();
-        figure.rules(&spec.limits, &paths, form.wide);
+        figure.rules(&spec.limits, &paths, &form);
         // Later models under earlier ones: the first is what the reader asked for first.
         for (index, path) in paths.iter().enumerate().rev() {
             let curve = &figure.lines[index];

@@ -1,0 +1,67 @@
+//! What fits the memory that was given: the longest context and the most requests of each version, in words.
+
+use kvscope_sizing::{LargestContext, Tokens, counted};
+use leptos::prelude::*;
+
+use super::beside::ranks;
+use super::curves::Curves;
+use crate::erased::nothing;
+use crate::state::{Chosen, Page};
+
+/// A line a version; nothing where no memory was given.
+pub(super) fn room(page: Page, curves: &Curves) -> AnyView {
+    let Some(room) = &curves.room else { return nothing() };
+    let set = page.chosen();
+    let place = match &set.engine {
+        Some((engine, _)) => format!("{}, by {engine}", ranks(page)),
+        None => ", logical bytes".to_owned(),
+    };
+    let line = |(chosen, longest): &(Chosen, Result<LargestContext, String>)| {
+        let (words, tokens) = match longest {
+            Ok(longest) => length(chosen, *longest),
+            Err(why) => (why.clone(), None),
+        };
+        let requests = set.most_requests(chosen, page.context(), room.memory).and_then(Result::ok);
+        let asked = requests.map_or(String::new(), |most| format!("; {}", requests_of(most, page.context())));
+        view! {
+            <li
+                data-fits=chosen.id.clone()
+                data-tokens=tokens.map(|tokens| tokens.get().to_string())
+                data-requests=requests.flatten().map(|most| most.to_string())
+            >
+                <b>{chosen.name.clone()}</b>": "{words}{asked}"."
+            </li>
+        }
+        .into_any()
+    };
+    let lines: Vec<AnyView> = room.longest.iter().map(line).collect();
+    let batch = counted(page.batch(), "request", "requests");
+    view! {
+        <p class="fits quiet">{format!("What {} hold{place}: the longest context of {batch}, and requests of the context that is set", room.memory.as_given())}</p>
+        <ul class="fits">{lines}</ul>
+    }
+    .into_any()
+}
+
+/// The longest context in words, and in tokens where memory bounds it.
+fn length(chosen: &Chosen, longest: LargestContext) -> (String, Option<Tokens>) {
+    let allowed = chosen.model.as_ref().and_then(|model| model.max_context());
+    match longest {
+        LargestContext::Nothing => ("not even what one request always holds".to_owned(), None),
+        LargestContext::Limit { .. } => ("any context".to_owned(), None),
+        LargestContext::Budget { tokens } => {
+            let beyond = allowed.filter(|allowed| *allowed < tokens);
+            let note = beyond
+                .map_or(String::new(), |allowed| format!(", where the config allows {}", allowed.short()));
+            (format!("{tokens} tokens{note}"), Some(tokens))
+        }
+    }
+}
+
+fn requests_of(most: Option<u64>, context: Tokens) -> String {
+    match most {
+        None => format!("any number of requests of {context} tokens"),
+        Some(0) => format!("no request of {context} tokens"),
+        Some(most) => format!("{} of {context} tokens", counted(most, "request", "requests")),
+    }
+}
