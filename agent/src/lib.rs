@@ -5,8 +5,10 @@ pub mod cli;
 
 mod batch;
 mod failure;
+mod given;
 mod home;
 mod input;
+mod jobs;
 mod model;
 mod output;
 mod serve;

@@ -40,20 +40,25 @@ pub(crate) fn warning(message: &str) {
     say(&format!("warning: {}\n", one_line(message)));
 }
 
-/// Writes or overwrites one line of progress.
-pub(crate) fn progress(message: &str) {
+/// Whether standard error is a terminal, where a line can be overwritten.
+pub(crate) fn is_terminal() -> bool {
     use io::IsTerminal;
-    if io::stderr().is_terminal() {
-        say(&format!("\r\x1b[K{message}"));
-    }
+    io::stderr().is_terminal()
+}
+
+/// Writes or overwrites one line of progress on a terminal.
+pub(crate) fn progress(message: &str) {
+    say(&format!("\r\x1b[K{message}"));
 }
 
 /// Ends the line of progress.
 pub(crate) fn progress_done() {
-    use io::IsTerminal;
-    if io::stderr().is_terminal() {
-        say("\r\x1b[K");
-    }
+    say("\r\x1b[K");
+}
+
+/// Writes one line on standard error that stays.
+pub(crate) fn note(message: &str) {
+    say(&format!("{}\n", one_line(message)));
 }
 
 /// Standard error may be closed or full, and there is nowhere to say so.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kvscope_protocol::run::{Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run};
+use kvscope_protocol::run::{Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, TimeSpent};
 use kvscope_sizing::prediction::Calibration;
 
 use super::machine::Environment;
@@ -31,6 +31,8 @@ pub(crate) fn begin(
         cases: Vec::new(),
         transfers: Vec::new(),
         verdicts: Vec::new(),
+        notes: Vec::new(),
+        spent: None,
     }
 }
 
@@ -41,17 +43,42 @@ pub(crate) fn create(run: &Run, store: &Store) -> Result<RunWriter, BenchError> 
     Ok(writer)
 }
 
-/// Stores the verdicts, how it ended and the machine as it is now.
+/// The file of a stored run again, with what it goes on for as its next line.
+pub(crate) fn resume(run: &mut Run, what: String, store: &Store) -> Result<RunWriter, BenchError> {
+    let mut writer = store.reopen(&run.run)?;
+    writer.append(&Line::Resumed { what: what.clone() })?;
+    run.ended = Ended::Interrupted;
+    run.verdicts.clear();
+    run.notes.push(what);
+    Ok(writer)
+}
+
+/// Says something of the whole run.
+pub(crate) fn note(run: &mut Run, what: String, writer: &mut RunWriter) -> Result<(), BenchError> {
+    run.notes.push(what.clone());
+    writer.append(&Line::Note { what })
+}
+
+/// Stores the verdicts, how it ended, where the time went and the machine as it is now.
 pub(crate) fn end(
     run: &mut Run,
     writer: &mut RunWriter,
     before: Environment,
+    spent: TimeSpent,
     interrupt: Interrupt<'_>,
 ) -> Result<(), BenchError> {
     for verdict in &run.verdicts {
         writer.append(&Line::Verdict(Box::new(verdict.clone())))?;
     }
-    run.ended = if interrupt.is_set() { Ended::Cancelled } else { Ended::Complete };
+    let is_missing = run.cases.iter().any(Case::is_missing);
+    let ended = match (interrupt.is_set(), is_missing) {
+        (true, _) => Ended::Cancelled,
+        (false, true) => Ended::Partial,
+        (false, false) => Ended::Complete,
+    };
     before.end(&mut run.machine);
-    writer.append(&Line::End { ended: run.ended, machine: Box::new(run.machine.clone()) })
+    let machine = Box::new(run.machine.clone());
+    writer.append(&Line::End { ended, machine, spent: Some(spent) })?;
+    (run.ended, run.spent) = (ended, Some(spent));
+    Ok(())
 }

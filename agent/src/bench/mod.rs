@@ -35,12 +35,12 @@ use kvscope_sizing::prediction::Calibration;
 
 pub use calibration::{CalibrationLength, CalibrationUse};
 pub use form::Form;
-pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Stage};
+pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Resumed, Stage};
 pub use shape::*;
 pub use store::Store;
 pub use subject::Subject;
 #[cfg(target_os = "linux")]
-pub use tiers::{TierPlan, run_tiers, serve_peer};
+pub use tiers::{StateLayout, TierPlan, run_tiers, serve_peer};
 
 /// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
 ///
@@ -56,6 +56,24 @@ pub fn run(
 ) -> Result<Run, BenchError> {
     let mut backend = cpu::CpuBackend::new()?;
     runner::run(&mut backend, plan, cases, store, progress, Interrupt { cancel })
+}
+
+/// The same, with the tiers after the cases: one run, one file and one budget, of which `plan.kept` is theirs.
+#[cfg(target_os = "linux")]
+pub fn run_with_tiers(
+    plan: &Plan,
+    cases: &[CaseRequest],
+    tiers: &TierPlan,
+    store: &Store,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &AtomicBool,
+) -> Result<Run, BenchError> {
+    let begun = std::time::Instant::now();
+    let mut backend = cpu::CpuBackend::new()?;
+    let interrupt = Interrupt { cancel };
+    runner::run_and(&mut backend, plan, cases, store, progress, interrupt, &mut |run, writer, progress| {
+        tiers::measure(tiers, begun, run, writer, progress, interrupt).map(drop)
+    })
 }
 
 /// Measures the ceilings of this machine and keeps them for later runs.
@@ -114,6 +132,12 @@ pub enum BenchError {
     /// The store has a run of that name already.
     #[error("a run called {0:?} is already stored; delete it first")]
     KnownRun(String),
+    /// A process adds to the run at this moment.
+    #[error("run {0:?} goes on at this moment; wait for its end or cancel it")]
+    Running(String),
+    /// Every case of the run was measured, failed or cannot be run here.
+    #[error("no case of run {0:?} is missing; start another with `kvscope bench run`")]
+    NothingMissing(String),
     /// A text is not a stored run.
     #[error("{name}: {warning}")]
     NotARun {

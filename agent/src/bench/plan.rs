@@ -2,9 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvscope_protocol::run::Cache;
+use kvscope_protocol::run::{Cache, Run};
 use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::{Bytes, Tokens};
+use serde::Serialize;
 
 use super::calibration::CalibrationUse;
 use super::shape::FormShape;
@@ -26,6 +27,8 @@ pub struct Plan {
     pub state_limit: Bytes,
     /// Which calibration predicts.
     pub calibration: CalibrationUse,
+    /// A stored run that goes on.
+    pub resumed: Option<Resumed>,
 }
 
 impl Plan {
@@ -37,8 +40,18 @@ impl Plan {
             seed: 0x6B76,
             state_limit: Bytes::new(4 << 30),
             calibration: CalibrationUse::Stored,
+            resumed: None,
         }
     }
+}
+
+/// A stored run whose missing cases are asked for; their figures are added to its file.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// As it is stored.
+    pub run: Run,
+    /// The number in it of every case that is asked for.
+    pub cases: Vec<u32>,
 }
 
 /// One case to run: a form's shape at a context and batch.
@@ -103,7 +116,7 @@ pub struct Divided {
 }
 
 /// How far a run is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Progress {
     /// What it is doing.
     pub stage: Stage,
@@ -113,12 +126,20 @@ pub struct Progress {
     pub remaining_seconds: f64,
     /// The case that it is at, counted from 0.
     pub case: Option<usize>,
+    /// Cases that are asked for, as far as they are known.
+    pub cases: usize,
+    /// Cases of the run that have a figure.
+    pub measured: usize,
+    /// The run's name, as soon as its file is there.
+    pub run: Option<String>,
 }
 
 /// What a run is doing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Measuring the machine's ceilings.
+    #[default]
     Calibrating,
     /// Filling state and checking a result against the reference.
     Preparing,
@@ -126,4 +147,16 @@ pub enum Stage {
     Measuring,
     /// All figures are stored.
     Done,
+}
+
+impl Stage {
+    /// The word in JSON and on screen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Calibrating => "calibrating",
+            Self::Preparing => "preparing",
+            Self::Measuring => "measuring",
+            Self::Done => "done",
+        }
+    }
 }

@@ -126,12 +126,6 @@ pub(crate) fn predict(
             ));
         }
     }
-    if layers < case.layers_total {
-        case.warnings.push(format!(
-            "{layers} of {} layers were held and read, as many as memory and time allow; all figures are for those",
-            case.layers_total
-        ));
-    }
     if layout.instructions != calibrated.instructions {
         case.warnings.push(format!(
             "the kernel runs with {}, the widest set that divides its widths; the ceilings were measured with {}",
@@ -207,6 +201,19 @@ pub(crate) fn layers_in_cache(
             in_words(cache.get())
         )),
         layers => Ok(layers.min(request.layers)),
+    }
+}
+
+/// Says what of a case is in memory, once it is.
+pub(crate) fn held(case: &mut Case, scaled: Option<&str>) {
+    if let Some(what) = scaled {
+        case.warnings.push(format!("{what} were held, as many as memory allows; all figures are for those"));
+    }
+    if case.layers_measured < case.layers_total {
+        case.warnings.push(format!(
+            "{} of {} layers were held, as many as memory and time allow; all figures are for those",
+            case.layers_measured, case.layers_total
+        ));
     }
 }
 
@@ -319,7 +326,7 @@ pub(crate) fn end(case: &mut Case, samples: usize, cancelled: bool) {
     }
     let why = if cancelled { "the run was cancelled" } else { "the budget was used up" };
     if samples == 0 {
-        case.status = format!("skipped: {why} before the first sample");
+        case.status = format!("partial: {why} before the first sample");
     } else if samples < LEAST_SAMPLES {
         case.status = format!("partial: {why} after {}", in_samples(samples));
     } else if samples < WANTED_SAMPLES {

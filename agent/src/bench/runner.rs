@@ -1,28 +1,31 @@
 //! The protocol: calibrate, predict and store, prepare and check, then measure the cases in turns.
 
+mod choose;
+
+use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
-use kvscope_protocol::run::{Cache, Case, Line, Machine, PlanRecord, Run, fit_half, put_fits, verdicts};
-use kvscope_sizing::Tokens;
+use kvscope_protocol::run::{
+    Cache, Case, Line, Machine, PlanRecord, Run, TimeSpent, fit_half, put_fits, verdicts,
+};
 use kvscope_sizing::prediction::Calibration;
 
-use super::backend::{Backend, Calibrated, CaseOrder, Layout, PreparedCase};
+use super::backend::{Backend, Calibrated, CaseOrder, PreparedCase};
 use super::calibration::{self, CalibrationLength};
-use super::layers::{Limits, Need, Wave, waves};
+use super::layers::Wave;
 use super::machine::Environment;
-use super::plan::{CaseRequest, Divided, Plan, Progress, Stage};
+use super::plan::{CaseRequest, Plan, Progress, Resumed, Stage};
 use super::record;
 use super::samples::{Sample, Samples, WANTED_SAMPLES};
 use super::store::{RunWriter, Store};
-use super::{BenchError, Interrupt, in_words, life, worker_time};
+use super::{BenchError, Interrupt, life, worker_time};
+use choose::Job;
 
 /// A case is warmed up by so many steps, or for so long where a step takes longer: clocks rise, address caches fill.
 const WARM_UP_STEPS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(25);
 /// Figures are stored when a case has this many samples, so that a killed run keeps them.
 const STORED_AT: [usize; 4] = [3, WANTED_SAMPLES, 20, 30];
-/// Random numbers are written this many times slower than memory is read, first touch included.
-const FILL_SLOWNESS: f64 = 8.0;
 
 /// What is measured after the cases of a run, and stored in its file, in the time of [`Plan::kept`].
 pub(crate) type Further<'a> =
@@ -51,7 +54,7 @@ pub(crate) fn run_and(
     if requests.is_empty() {
         return Err(BenchError::NoCases);
     }
-    let clock = Clock { started: Instant::now(), budget: plan.budget.saturating_sub(plan.kept) };
+    let mut clock = Clock::start(plan.budget.saturating_sub(plan.kept), requests.len());
     let before = Environment::now();
     let machine = backend.machine();
     let started = SystemTime::now();
@@ -59,8 +62,19 @@ pub(crate) fn run_and(
     let time = calibration_time(clock.budget);
     let calibrated = calibration::obtain(backend, plan.calibration, time, store, interrupt)?;
 
-    let mut run = begin(backend.name(), plan, requests, machine, &calibrated.calibration, started);
-    let mut writer = life::create(&run, store)?;
+    clock.spent.calibrating_seconds = clock.started.elapsed().as_secs_f64();
+
+    let mut cases: Vec<Case> =
+        requests.iter().enumerate().map(|(index, request)| record::blank(index, request)).collect();
+    let (mut run, mut writer) = match &plan.resumed {
+        None => {
+            let run = begin(backend.name(), plan, &cases, machine, &calibrated.calibration, started);
+            let writer = life::create(&run, store)?;
+            (run, writer)
+        }
+        Some(stored) => resume(stored, &mut cases, &calibrated.calibration, started, store)?,
+    };
+    clock.known = Some((run.run.clone(), with_figures(&run.cases)));
 
     let mut session = Session {
         backend,
@@ -72,55 +86,103 @@ pub(crate) fn run_and(
         progress,
         interrupt,
     };
-    let (jobs, groups) = session.choose(&mut run.cases)?;
-    session.measure_all(&jobs, &groups, &mut run.cases)?;
+    let (jobs, groups) = session.choose(&mut cases)?;
+    session.measure_all(&jobs, groups, &mut cases);
+    let clock = session.clock;
+    for case in cases {
+        match run.cases.iter_mut().find(|known| known.case == case.case) {
+            Some(known) => *known = case,
+            None => run.cases.push(case),
+        }
+    }
+    // A file that takes no more lines is no reason to lose what is in memory: the run says that its end is not stored.
+    if let Err(error) = conclude(&mut run, &mut writer, before, &clock, interrupt, progress, further) {
+        run.notes.push(format!("the end of the run is not stored: {error}"));
+    }
+    let done = clock.progress(Stage::Done, None);
+    progress(Progress { fraction: 1.0, remaining_seconds: 0.0, measured: with_figures(&run.cases), ..done });
+    Ok(run)
+}
 
+/// Fits, verdicts, what else is measured, and the end.
+fn conclude(
+    run: &mut Run,
+    writer: &mut RunWriter,
+    before: Environment,
+    clock: &Clock,
+    interrupt: Interrupt<'_>,
+    progress: &mut dyn FnMut(Progress),
+    further: &mut Further<'_>,
+) -> Result<(), BenchError> {
     let fits = put_fits(&mut run.cases, &run.plan.fit_half);
     for case in run.cases.iter().filter(|case| fits.iter().any(|(form, _)| *form == case.form)) {
         writer.append(&Line::Case(Box::new(case.clone())))?;
     }
     run.verdicts = verdicts(&run.cases);
-    further(&mut run, &mut writer, progress)?;
-    life::end(&mut run, &mut writer, before, interrupt)?;
-    progress(Progress { stage: Stage::Done, fraction: 1.0, remaining_seconds: 0.0, case: None });
-    Ok(run)
+    let missing = run.cases.iter().filter(|case| case.is_missing()).count();
+    if missing > 0 {
+        let what = format!(
+            "{missing} of {} cases have no figure or too few samples: {}; `kvscope bench run --resume {}` measures them",
+            run.cases.len(),
+            clock.spent().sentence(),
+            run.run
+        );
+        life::note(run, what, writer)?;
+    }
+    further(run, writer, progress)?;
+    life::end(run, writer, before, clock.spent(), interrupt)
 }
 
-/// A sixth of the budget, at most the quick form of a calibration.
+/// A sixth of the budget, at most the quick form of a calibration. A slow machine takes half as much again, which is a
+/// quarter of the budget.
 fn calibration_time(budget: Duration) -> Duration {
     (budget / 6).clamp(Duration::from_millis(200), CalibrationLength::Quick.time())
+}
+
+/// The stored run again and its file; the cases get the numbers that they have in it.
+fn resume(
+    stored: &Resumed,
+    cases: &mut [Case],
+    calibration: &Calibration,
+    started: SystemTime,
+    store: &Store,
+) -> Result<(Run, RunWriter), BenchError> {
+    let mut run = stored.run.clone();
+    for (case, number) in cases.iter_mut().zip(&stored.cases) {
+        case.case = *number;
+    }
+    let what = format!(
+        "resumed {} for {} of {} cases, predicted from the calibration of {}",
+        humantime::format_rfc3339_seconds(started),
+        cases.len(),
+        run.cases.len(),
+        calibration.date
+    );
+    let writer = life::resume(&mut run, what, store)?;
+    Ok((run, writer))
+}
+
+fn with_figures(cases: &[Case]) -> usize {
+    cases.iter().filter(|case| case.measured.is_some() && !case.is_missing()).count()
 }
 
 fn begin(
     backend: &str,
     plan: &Plan,
-    requests: &[CaseRequest],
+    cases: &[Case],
     machine: Machine,
     calibration: &Calibration,
     started: SystemTime,
 ) -> Run {
     let mut forms: Vec<String> = Vec::new();
-    for request in requests {
-        if !forms.contains(&request.form) {
-            forms.push(request.form.clone());
+    for case in cases {
+        if !forms.contains(&case.form) {
+            forms.push(case.form.clone());
         }
     }
-    let cases: Vec<Case> =
-        requests.iter().enumerate().map(|(index, request)| record::blank(index, request)).collect();
-    let fit_half = fit_half(&cases);
+    let fit_half = fit_half(cases);
     let record = PlanRecord { budget_seconds: plan.budget.as_secs_f64(), forms, seed: plan.seed, fit_half };
-    Run { cases, ..life::begin(backend, record, machine, Some(calibration.clone()), started) }
-}
-
-/// A case that can be run.
-#[derive(Clone, Debug)]
-struct Job {
-    index: usize,
-    /// As it was asked for, or with fewer heads.
-    request: CaseRequest,
-    layout: Layout,
-    /// What it was scaled down to, in words.
-    scaled: Option<String>,
+    Run { cases: cases.to_vec(), ..life::begin(backend, record, machine, Some(calibration.clone()), started) }
 }
 
 /// A case in memory, with its samples.
@@ -142,13 +204,33 @@ impl Active {
     }
 }
 
-#[derive(Clone, Copy)]
 struct Clock {
     started: Instant,
     budget: Duration,
+    /// So far, without the whole.
+    spent: TimeSpent,
+    longest_preparation: Duration,
+    cases: usize,
+    /// The run's name, and how many of its cases have a figure.
+    known: Option<(String, usize)>,
 }
 
 impl Clock {
+    fn start(budget: Duration, cases: usize) -> Self {
+        Self {
+            started: Instant::now(),
+            budget,
+            spent: TimeSpent::default(),
+            longest_preparation: Duration::ZERO,
+            cases,
+            known: None,
+        }
+    }
+
+    fn spent(&self) -> TimeSpent {
+        TimeSpent { whole_seconds: self.started.elapsed().as_secs_f64(), ..self.spent }
+    }
+
     /// What is left, less what ending a run takes.
     fn left(&self) -> Duration {
         let reserve = (self.budget / 50).min(Duration::from_millis(300));
@@ -158,7 +240,9 @@ impl Clock {
     fn progress(&self, stage: Stage, case: Option<usize>) -> Progress {
         let left = self.left().as_secs_f64();
         let passed = self.started.elapsed().as_secs_f64();
-        Progress { stage, fraction: passed / (passed + left).max(1e-9), remaining_seconds: left, case }
+        let (run, measured) = self.known.clone().map_or((None, 0), |(run, measured)| (Some(run), measured));
+        let fraction = passed / (passed + left).max(1e-9);
+        Progress { stage, fraction, remaining_seconds: left, case, cases: self.cases, measured, run }
     }
 }
 
@@ -174,171 +258,89 @@ struct Session<'a, 'b> {
 }
 
 impl Session<'_, '_> {
-    /// Chooses layers, predicts every case and stores the predictions, or why a case is not run.
-    fn choose(&mut self, cases: &mut [Case]) -> Result<(Vec<Job>, Vec<Wave>), BenchError> {
-        let left = self.clock.left().as_secs_f64();
-        // No more than a sixth of the time goes into filling state.
-        let fill_rate = self.calibrated.calibration.ceilings.read_bytes_per_second / FILL_SLOWNESS;
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "positive; `as` saturates"
-        )]
-        let by_time = (left / 6.0 * fill_rate) as u64;
-        let memory = self.plan.state_limit.min(self.backend.free_state_bytes()).get();
-
-        let (mut jobs, mut needs) = (Vec::new(), Vec::new());
-        for (index, case) in cases.iter_mut().enumerate() {
-            match self.job(index, memory) {
-                Ok((job, need)) => {
-                    jobs.push(job);
-                    needs.push(need);
-                }
-                Err(why) => {
-                    case.status = format!("skipped: {why}");
-                    self.writer.append(&Line::Case(Box::new(case.clone())))?;
-                }
-            }
-        }
-        let largest_layer = needs.iter().map(|need| need.layer_bytes).max().unwrap_or(0);
-        let limits = Limits {
-            state_bytes: memory.min(by_time).max(largest_layer),
-            // Two more than the samples wanted: the check and the warm-up. The rest is for a machine that slows down.
-            step_seconds: left * 0.4 / (needs.len().max(1) * (WANTED_SAMPLES + 2)) as f64,
-        };
-        let groups = waves(&needs, limits);
-        for (place, layers) in groups.iter().flat_map(|wave| &wave.cases) {
-            let job = &jobs[*place];
-            let case = &mut cases[job.index];
-            record::predict(case, &job.request, &job.layout, *layers, self.calibrated)?;
-            if let Some(what) = &job.scaled {
-                case.warnings.push(format!(
-                    "{what} were held and read, as many as memory allows; all figures are for those"
-                ));
-            }
-            self.writer.append(&Line::Prediction(Box::new(case.clone())))?;
-        }
-        Ok((jobs, groups))
-    }
-
-    /// What one layer of a case needs, with fewer heads where memory asks, or why it cannot be run.
-    fn job(&self, index: usize, memory: u64) -> Result<(Job, Need), String> {
-        let request = &self.requests[index];
-        if request.layers == 0 || request.batch == 0 || request.context.get() == 0 {
-            return Err("layers, context and batch must be at least 1".to_owned());
-        }
-        let whole = self.layout(request)?;
-        let (request, layout, scaled) = if whole.layer_bytes <= memory {
-            (request.clone(), whole, None)
-        } else {
-            self.fewer_heads(request, memory).ok_or_else(|| self.too_large(request, memory))?
-        };
-        let demand = record::demand(&request, &layout, 1, &self.calibrated.calibration)
-            .map_err(|error| error.to_string())?;
-        let layers = match request.cache {
-            Cache::Cold => request.layers,
-            Cache::Hot => record::layers_in_cache(&layout, &request, &self.calibrated.calibration)?,
-        };
-        let need = Need { layer_bytes: layout.layer_bytes, layers, layer_seconds: demand.time.seconds };
-        Ok((Job { index, request, layout, scaled }, need))
-    }
-
-    fn layout(&self, request: &CaseRequest) -> Result<Layout, String> {
-        self.backend
-            .layout(&request.shape, request.context.get(), request.batch)
-            .map_err(|error| error.to_string())
-    }
-
-    /// The request with a half, a quarter and so on of its heads: the first of which one layer fits.
-    fn fewer_heads(
-        &self,
-        request: &CaseRequest,
-        memory: u64,
-    ) -> Option<(CaseRequest, Layout, Option<String>)> {
-        (1..10).map(|power| 1 << power).find_map(|by| {
-            let Divided { shape, sizing, what } = request.sizing.divided(by)?;
-            let smaller = CaseRequest { shape, sizing, ..request.clone() };
-            let layout = self.layout(&smaller).ok().filter(|layout| layout.layer_bytes <= memory)?;
-            Some((smaller, layout, Some(what)))
-        })
-    }
-
-    fn too_large(&self, request: &CaseRequest, memory: u64) -> String {
-        let fits = |context: u64| {
-            let request = CaseRequest { context: Tokens::new(context), ..request.clone() };
-            self.layout(&request).is_ok_and(|layout| layout.layer_bytes <= memory)
-        };
-        let (mut largest, mut too_large) = (0, request.context.get());
-        while too_large - largest > 1 {
-            let middle = largest + (too_large - largest) / 2;
-            if fits(middle) {
-                largest = middle;
-            } else {
-                too_large = middle;
-            }
-        }
-        let advice = match largest {
-            0 => "no context fits".to_owned(),
-            _ => format!("the largest context that fits is {} tokens", Tokens::new(largest)),
-        };
-        format!("one layer is larger than the {} that state may take; {advice}", in_words(memory))
-    }
-
-    fn measure_all(&mut self, jobs: &[Job], groups: &[Wave], cases: &mut [Case]) -> Result<(), BenchError> {
-        let mut cases_left: usize = groups.iter().map(|wave| wave.cases.len()).sum();
-        for wave in groups {
+    /// Measures wave after wave. Cases of a wave that could not be prepared in its time get what time is left at the end.
+    fn measure_all(&mut self, jobs: &[Job], groups: Vec<Wave>, cases: &mut [Case]) {
+        let mut waves = VecDeque::from(groups);
+        let mut cases_left: usize = waves.iter().map(|wave| wave.cases.len()).sum();
+        while let Some(wave) = waves.pop_front() {
             #[allow(clippy::cast_possible_truncation, reason = "counts of cases are small")]
             let share = self.clock.left() * wave.cases.len() as u32 / cases_left.max(1) as u32;
             cases_left -= wave.cases.len();
-            let deadline = Instant::now() + share;
-            let mut active = self.prepare(wave, jobs, cases, deadline)?;
-            self.measure_in_turns(&mut active, cases, deadline)?;
+            let begun = Instant::now();
+            let (mut active, left_out) = self.prepare(&wave, jobs, cases, begun + share);
+            let prepared = Instant::now();
+            self.clock.spent.preparing_seconds += (prepared - begun).as_secs_f64();
+            self.measure_in_turns(&mut active, cases, begun + share);
+            self.clock.spent.measuring_seconds += prepared.elapsed().as_secs_f64();
             for case in &active {
                 record::end(&mut cases[case.index], case.samples.taken(), self.interrupt.is_set());
-                self.writer.append(&Line::Case(Box::new(cases[case.index].clone())))?;
+                self.store(&mut cases[case.index]);
+            }
+            if !left_out.cases.is_empty() && !active.is_empty() && !self.interrupt.is_set() {
+                cases_left += left_out.cases.len();
+                waves.push_back(left_out);
+                continue;
+            }
+            for (place, _) in left_out.cases {
+                let case = &mut cases[jobs[place].index];
+                record::end(case, 0, self.interrupt.is_set());
+                self.store(case);
             }
         }
-        Ok(())
     }
 
-    /// Fills the state of a wave's cases and checks each; what fails is stored with its reason.
+    /// Stores a case as it is now. Where the file takes no more lines the case has failed, since its figures would be lost
+    /// with this process, and the run goes on.
+    fn store(&mut self, case: &mut Case) {
+        if let Err(error) = self.writer.append(&Line::Case(Box::new(case.clone()))) {
+            case.status = format!("failed: not stored: {error}");
+        }
+    }
+
+    /// Fills the state of a wave's cases and checks each; what fails is stored with its reason. The first half of the time
+    /// until `deadline` is for this, the second for measuring: cases that come too late are left out.
     fn prepare(
         &mut self,
         wave: &Wave,
         jobs: &[Job],
         cases: &mut [Case],
         deadline: Instant,
-    ) -> Result<Vec<Active>, BenchError> {
-        let mut active = Vec::new();
+    ) -> (Vec<Active>, Wave) {
+        let (mut active, mut left_out) = (Vec::new(), Wave { cases: Vec::new() });
+        let begun = Instant::now();
+        let half = deadline.saturating_duration_since(begun) / 2;
         for (place, layers) in &wave.cases {
             let Job { index, request, .. } = &jobs[*place];
             let (index, case) = (*index, &mut cases[*index]);
-            (self.progress)(self.clock.progress(Stage::Preparing, Some(index)));
-            if self.interrupt.is_set() || Instant::now() >= deadline {
-                record::end(case, 0, self.interrupt.is_set());
-                self.writer.append(&Line::Case(Box::new(case.clone())))?;
+            // What comes next is taken to need as long as the longest so far.
+            if self.interrupt.is_set() || begun.elapsed() + self.clock.longest_preparation >= half {
+                left_out.cases.push((*place, *layers));
                 continue;
             }
+            (self.progress)(self.clock.progress(Stage::Preparing, Some(index)));
+            let started = Instant::now();
             let order = CaseOrder {
                 shape: request.shape,
                 layers: *layers,
                 context: request.context.get(),
                 batch: request.batch,
-                seed: self.plan.seed.wrapping_add(index as u64),
+                seed: self.plan.seed.wrapping_add(u64::from(case.case)),
             };
             let mut prepared = match self.backend.prepare(&order) {
                 Ok(prepared) => prepared,
                 Err(error) => {
                     case.status = format!("failed: {error}");
-                    self.writer.append(&Line::Case(Box::new(case.clone())))?;
+                    self.store(case);
                     continue;
                 }
             };
+            record::held(case, jobs[*place].scaled.as_deref());
             record::check(case, prepared.check(), prepared.asked_bytes());
+            self.clock.longest_preparation = self.clock.longest_preparation.max(started.elapsed());
             record::explain_resident(case, prepared.asked_bytes(), prepared.resident());
             if case.correct != Some(true) {
                 record::measure(case, prepared.as_ref(), &Samples::default(), &self.calibrated.calibration);
-                self.writer.append(&Line::Case(Box::new(case.clone())))?;
+                self.store(case);
                 continue;
             }
             let bytes = case.predicted.bytes.unwrap_or_default();
@@ -353,21 +355,16 @@ impl Session<'_, '_> {
                 turn: Duration::from_secs_f64(case.predicted.seconds.unwrap_or(0.0)),
             });
         }
-        Ok(active)
+        (active, left_out)
     }
 
     /// One warm-up, then one sample of every case in each round until all are steady or time is up.
-    fn measure_in_turns(
-        &mut self,
-        active: &mut [Active],
-        cases: &mut [Case],
-        deadline: Instant,
-    ) -> Result<(), BenchError> {
+    fn measure_in_turns(&mut self, active: &mut [Active], cases: &mut [Case], deadline: Instant) {
         for round in 0_usize.. {
             let mut turns = 0;
             for case in active.iter_mut().filter(|case| !case.is_done()) {
                 if self.interrupt.is_set() {
-                    return Ok(());
+                    return;
                 }
                 if Instant::now() + case.turn > deadline {
                     continue;
@@ -407,14 +404,18 @@ impl Session<'_, '_> {
                 case.samples.push(Sample::new(elapsed, processor));
                 let record = &mut cases[case.index];
                 record::measure(record, case.prepared.as_ref(), &case.samples, &self.calibrated.calibration);
+                if case.samples.taken() == 1
+                    && let Some((_, measured)) = &mut self.clock.known
+                {
+                    *measured += 1;
+                }
                 if STORED_AT.contains(&case.samples.taken()) {
-                    self.writer.append(&Line::Case(Box::new(record.clone())))?;
+                    self.store(record);
                 }
             }
             if turns == 0 {
                 break;
             }
         }
-        Ok(())
     }
 }

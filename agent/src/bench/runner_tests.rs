@@ -1,5 +1,7 @@
 //! The protocol against a backend whose steps take exactly as long as they are told.
 
+mod bad_luck;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ struct Fake {
     read_now: f64,
     unsteady: bool,
     cache: u64,
+    preparing: Duration,
 }
 
 impl Fake {
@@ -51,6 +54,7 @@ impl Fake {
             read_now: 1e9,
             unsteady: false,
             cache: 256,
+            preparing: Duration::ZERO,
         }
     }
 }
@@ -115,6 +119,7 @@ impl Backend for Fake {
         if self.refuses_memory {
             return Err(BenchError::Memory { bytes: 1, why: "no".to_owned() });
         }
+        std::thread::sleep(self.preparing);
         let bytes = self.layout(&order.shape, order.context, order.batch)?.layer_bytes * order.layers;
         self.prepared.set(self.prepared.get() + bytes);
         Ok(Box::new(FakeCase { bytes, error: self.largest_relative_error, steps: Rc::clone(&self.steps) }))

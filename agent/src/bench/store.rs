@@ -1,24 +1,44 @@
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use kvscope_protocol::run::{Line, LineWarning, ReadRun, RunSummary, read_lines};
+use kvscope_protocol::run::{Ended, Line, LineWarning, ReadRun, RunSummary, read_lines};
 
 use super::BenchError;
+
+/// What a file is called while it is written; the name of its process keeps two processes apart.
+const UNFINISHED: &str = "part";
+/// An unfinished file that nothing was written to for so long is of a process that was killed.
+const STALE: Duration = Duration::from_mins(10);
 
 /// A folder of runs, one JSON-lines file each. Files are only appended to, line by line and synced, so a process that
 /// is killed loses the line that it was writing.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// What each run's file may take, to test a full disk.
+    #[cfg(test)]
+    room: Option<u64>,
 }
 
 impl Store {
-    /// Opens the folder and makes it where it is not there.
+    /// Opens the folder, makes it where it is not there, and removes what a killed process left unfinished.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, BenchError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(|source| BenchError::Store { path: folder.clone(), source })?;
-        Ok(Self { folder })
+        sweep(&folder);
+        Ok(Self {
+            folder,
+            #[cfg(test)]
+            room: None,
+        })
+    }
+
+    /// The same on a disk that takes so many bytes of each run.
+    #[cfg(test)]
+    pub(crate) fn with_room(self, room: u64) -> Self {
+        Self { room: Some(room), ..self }
     }
 
     /// The folder.
@@ -46,7 +66,15 @@ impl Store {
     /// One run, with what could not be read of it.
     pub fn show(&self, run: &str) -> Result<ReadRun, BenchError> {
         let text = self.text(run)?;
-        read_lines(&text).map_err(|warning| BenchError::NotARun { name: run.to_owned(), warning })
+        let mut read =
+            read_lines(&text).map_err(|warning| BenchError::NotARun { name: run.to_owned(), warning })?;
+        if read.run.ended == Ended::Interrupted && self.is_running(run) {
+            read.run.ended = Ended::Running;
+            // The line that is being written at this moment is not damaged.
+            let last = text.lines().count();
+            read.warnings.retain(|warning| warning.line != last || text.ends_with('\n'));
+        }
+        Ok(read)
     }
 
     /// The stored text of one run, as `bench export` writes it.
@@ -57,9 +85,12 @@ impl Store {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Removes one run.
+    /// Removes one run that does not go on.
     pub fn delete(&self, run: &str) -> Result<(), BenchError> {
         let path = self.known(run)?;
+        if self.is_running(run) {
+            return Err(BenchError::Running(run.to_owned()));
+        }
         fs::remove_file(&path).map_err(|source| BenchError::Store { path, source })
     }
 
@@ -72,20 +103,19 @@ impl Store {
             return Err(not_a_run(LineWarning { line: 1, what }));
         }
         let path = self.path(&run);
-        if path.exists() {
-            return Err(BenchError::KnownRun(run));
-        }
-        let unfinished = path.with_extension("part");
+        let unfinished = path.with_extension(format!("{}.{UNFINISHED}", std::process::id()));
         let written = File::create(&unfinished).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&unfinished, &path)
+            // Unlike renaming, a second name never takes the place of a run that is there.
+            fs::hard_link(&unfinished, &path)
         });
-        if let Err(source) = written {
-            let _ = fs::remove_file(&unfinished);
-            return Err(BenchError::Store { path, source });
+        let _ = fs::remove_file(&unfinished);
+        match written {
+            Ok(()) => Ok(run),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(BenchError::KnownRun(run)),
+            Err(source) => Err(BenchError::Store { path, source }),
         }
-        Ok(run)
     }
 
     /// Starts the file of a new run.
@@ -97,9 +127,53 @@ impl Store {
             .open(&path)
             .and_then(|file| sync_folder(&self.folder).map(|()| file));
         match file {
-            Ok(file) => Ok(RunWriter { path, file }),
+            Ok(file) => {
+                let writer = RunWriter::new(run, path, file, 0)?;
+                #[cfg(test)]
+                let writer = RunWriter { room: self.room, ..writer };
+                Ok(writer)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(BenchError::KnownRun(run.to_owned()))
+            }
             Err(source) => Err(BenchError::Store { path, source }),
         }
+    }
+
+    /// Opens the file of a stored run that does not go on, to add to it. What a killed process had begun of a line is cut off.
+    pub(crate) fn reopen(&self, run: &str) -> Result<RunWriter, BenchError> {
+        let path = self.known(run)?;
+        let opened = OpenOptions::new().read(true).append(true).open(&path).and_then(|mut file| {
+            let whole = whole_lines(&mut file)?;
+            Ok((file, whole))
+        });
+        match opened {
+            Ok((file, whole)) => {
+                let writer = RunWriter::new(run, path.clone(), file, whole)?;
+                // Only now that no other process writes.
+                writer.file.set_len(whole).map_err(|source| BenchError::Store { path, source })?;
+                Ok(writer)
+            }
+            Err(source) => Err(BenchError::Store { path, source }),
+        }
+    }
+
+    /// Ends a run whose process was ended because someone asked it to stop; one that has its end stays as it is.
+    pub(crate) fn close_cancelled(&self, run: &str) -> Result<(), BenchError> {
+        let read = self.show(run)?.run;
+        if read.ended != Ended::Interrupted {
+            return Ok(());
+        }
+        let what = "cancelled in the middle of a step; the samples since the last stored figures are lost"
+            .to_owned();
+        let end = Line::End { ended: Ended::Cancelled, machine: Box::new(read.machine), spent: None };
+        self.reopen(run)?.append_all(&[Line::Note { what }, end])
+    }
+
+    /// Whether a process adds to the run's file at this moment.
+    fn is_running(&self, run: &str) -> bool {
+        let file = File::open(self.path(run));
+        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Where the calibration of a backend is kept; the list of runs passes over it.
@@ -121,24 +195,92 @@ impl Store {
     }
 }
 
-/// The file of a run that is going on.
+/// The file of a run that is going on. It is locked, and the system lets go of it also after a kill: that tells a run that
+/// goes on from one that was interrupted.
 #[derive(Debug)]
 pub(crate) struct RunWriter {
     path: PathBuf,
     file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// What the file may take, to test a full disk.
+    #[cfg(test)]
+    room: Option<u64>,
 }
 
 impl RunWriter {
+    fn new(run: &str, path: PathBuf, file: File, length: u64) -> Result<Self, BenchError> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self {
+                path,
+                file,
+                length,
+                #[cfg(test)]
+                room: None,
+            }),
+            Err(TryLockError::WouldBlock) => Err(BenchError::Running(run.to_owned())),
+            Err(TryLockError::Error(source)) => Err(BenchError::Store { path, source }),
+        }
+    }
+
     /// Appends one line; it is on the disk when this returns.
     pub(crate) fn append(&mut self, line: &Line) -> Result<(), BenchError> {
-        let write = || -> io::Result<()> {
-            let mut text = serde_json::to_vec(line)?;
+        self.append_all(std::slice::from_ref(line))
+    }
+
+    /// Appends lines in one piece. Where the disk takes only a part, the file stays as it was.
+    pub(crate) fn append_all(&mut self, lines: &[Line]) -> Result<(), BenchError> {
+        self.write(lines).map_err(|source| {
+            // Half of a line would damage the next one.
+            let _ = self.file.set_len(self.length);
+            BenchError::Store { path: self.path.clone(), source }
+        })
+    }
+
+    fn write(&mut self, lines: &[Line]) -> io::Result<()> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line)?;
             text.push(b'\n');
-            self.file.write_all(&text)?;
-            self.file.sync_data()
-        };
-        let mut write = write;
-        write().map_err(|source| BenchError::Store { path: self.path.clone(), source })
+        }
+        #[cfg(test)]
+        if self.room.is_some_and(|room| self.length + text.len() as u64 > room) {
+            self.file.write_all(&text[..text.len() / 2])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.write_all(&text)?;
+        self.file.sync_data()?;
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}
+
+/// Bytes up to the end of the last whole line.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    const PIECE: u64 = 64 << 10;
+    let mut end = file.metadata()?.len();
+    let mut piece = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(PIECE);
+        file.seek(SeekFrom::Start(start))?;
+        piece.clear();
+        (&mut *file).take(end - start).read_to_end(&mut piece)?;
+        if let Some(place) = piece.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + place as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Removes unfinished files of processes that are gone. One that cannot be removed now is tried again at the next start.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_unfinished = entry.path().extension().is_some_and(|extension| extension == UNFINISHED);
+        let age = entry.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
+        if is_unfinished && matches!(age, Ok(Ok(age)) if age > STALE) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -202,7 +344,7 @@ mod tests {
     }
 
     fn end() -> Line {
-        Line::End { ended: Ended::Complete, machine: Box::default() }
+        Line::End { ended: Ended::Complete, machine: Box::default(), spent: None }
     }
 
     #[test]
@@ -211,10 +353,53 @@ mod tests {
         let store = Store::open(folder.path().join("runs")).unwrap();
         let mut writer = store.create("20261129T150000Z-00ab").unwrap();
         writer.append(&header("20261129T150000Z-00ab")).unwrap();
-        assert_eq!(store.list().unwrap()[0].ended, Some(Ended::Interrupted));
+        assert_eq!(store.list().unwrap()[0].ended, Some(Ended::Running));
+        assert!(matches!(store.delete("20261129T150000Z-00ab"), Err(BenchError::Running(_))));
         writer.append(&end()).unwrap();
         assert_eq!(store.show("20261129T150000Z-00ab").unwrap().run.ended, Ended::Complete);
-        assert!(matches!(store.create("20261129T150000Z-00ab"), Err(BenchError::Store { .. })));
+        assert!(matches!(store.create("20261129T150000Z-00ab"), Err(BenchError::KnownRun(_))));
+        assert!(matches!(store.reopen("20261129T150000Z-00ab"), Err(BenchError::Running(_))));
+    }
+
+    #[test]
+    fn what_a_kill_left_of_a_line_is_cut_off_and_the_run_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        store.create("a-1").unwrap().append(&header("a-1")).unwrap();
+        assert_eq!(store.list().unwrap()[0].ended, Some(Ended::Interrupted));
+        let whole = store.text("a-1").unwrap();
+        fs::write(folder.path().join("a-1.jsonl"), format!("{whole}{{\"line\":\"case\",\"ca")).unwrap();
+        assert_eq!(store.show("a-1").unwrap().warnings[0].line, 2);
+        store.reopen("a-1").unwrap().append(&end()).unwrap();
+        let read = store.show("a-1").unwrap();
+        assert_eq!((read.warnings.len(), read.run.ended), (0, Ended::Complete));
+        assert!(store.text("a-1").unwrap().starts_with(&whole));
+    }
+
+    #[test]
+    fn a_full_disk_leaves_whole_lines_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut writer = store.create("a-1").unwrap();
+        writer.append(&header("a-1")).unwrap();
+        writer.room = Some(writer.length + 10);
+        let error = writer.append(&end()).unwrap_err().to_string();
+        assert!(error.contains("a-1.jsonl: ") && error.contains("storage"), "{error}");
+        writer.room = None;
+        writer.append(&end()).unwrap();
+        assert_eq!(store.show("a-1").unwrap().warnings, []);
+    }
+
+    #[test]
+    fn old_unfinished_files_are_swept_at_the_next_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("a-1.7.part"), folder.path().join("b-2.8.part"));
+        for (path, age) in [(&old, 2 * STALE), (&new, Duration::ZERO)] {
+            let file = File::create(path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age).unwrap();
+        }
+        Store::open(folder.path()).unwrap();
+        assert!(!old.exists() && new.exists());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 mod choice;
 mod print;
+mod progress;
 mod tiers;
 
 use std::io;
@@ -7,11 +8,13 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
-use kvscope_protocol::run::{Case, TierName, compare_runs};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use kvscope_protocol::run::{Case, Ended, TierName, compare_runs};
 
 use self::choice::FormChoice;
-use crate::bench::{self, CalibrationLength, CalibrationUse, Plan, Progress, Store};
+use self::print::{Form, Printed};
+use self::progress::{Audience, Teller};
+use crate::bench::{self, BenchError, CalibrationLength, CalibrationUse, CaseRequest, Plan, Resumed, Store};
 use crate::failure::Failure;
 use crate::home;
 use crate::input::{label, read_text};
@@ -29,15 +32,14 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Measure attention forms over real state, each predicted before it is measured
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Measure the ceilings of this machine and keep them for later runs
     Calibrate {
         /// Ten seconds instead of two minutes
         #[arg(long)]
         quick: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        printed: Printed,
     },
     /// Two stored runs, case by case: which differences exceed the noise
     Compare {
@@ -45,23 +47,20 @@ enum Action {
         a: String,
         /// The second run's name
         b: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        printed: Printed,
     },
     /// The stored runs, newest first
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        printed: Printed,
     },
     /// One stored run
     Show {
         /// The run's name
         run: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        printed: Printed,
     },
     /// Copy a run file out of the store
     Export {
@@ -95,12 +94,14 @@ struct RunArguments {
     /// Where to measure
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
-    /// Forms, each with the format of its state where another than the usual is wanted: gqa,mla,gqa@fp8,mamba2@bf16
-    #[arg(long, value_delimiter = ',', value_name = "FORM[@FORMAT]", default_value = "gqa,mla")]
+    /// Forms, each with the format of its state where another than the usual is wanted: gqa,mla,gqa@fp8,mamba2@bf16; gqa,mla where no tier is named either
+    #[arg(long, value_delimiter = ',', value_name = "FORM[@FORMAT]")]
     forms: Vec<FormChoice>,
-    /// Measure transfers to and from tiers instead of forms: dram, cache (a file in the page cache), file (past it), peer (another process over loopback TCP)
-    #[arg(long, value_delimiter = ',', value_name = "TIER", value_parser = tiers::parse_tier, conflicts_with = "forms")]
+    /// Transfers to and from tiers, after the forms that are named: dram, cache (a file in the page cache), file (past it), peer (another process over loopback TCP)
+    #[arg(long, value_delimiter = ',', value_name = "TIER", value_parser = tiers::parse_tier)]
     tiers: Vec<TierName>,
+    #[command(flatten)]
+    state: tiers::StateArguments,
     /// Contexts; each a multiple of 64 tokens is exact to the byte
     #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
     lengths: Vec<String>,
@@ -122,12 +123,17 @@ struct RunArguments {
     /// Measure the ceilings again, though a stored calibration may hold
     #[arg(long)]
     recalibrate: bool,
-    /// The time that the whole run may take, calibration and warm-up included: 30s, 2m
-    #[arg(long, default_value = "60s")]
-    budget: String,
-    /// Print JSON
+    /// The time that the whole run may take, calibration and warm-up included: 30s, 2m [default: 60s, with --resume that of the run]
     #[arg(long)]
-    json: bool,
+    budget: Option<String>,
+    /// Measure the cases that a stored run is missing, and add them to its file
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["forms", "tiers", "lengths", "batch", "models", "gqa_model", "mla_model", "cache"])]
+    resume: Option<String>,
+    /// Print progress as JSON lines and stop when standard input ends
+    #[arg(long, hide = true)]
+    watched: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -152,23 +158,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let store = Store::open(home::runs()?).map_err(Failure::check)?;
     match arguments.action {
         Action::Run(arguments) => measure(&arguments, &store),
-        Action::Calibrate { quick, json } => {
+        Action::Calibrate { quick, printed } => {
             let length = if quick { CalibrationLength::Quick } else { CalibrationLength::Full };
             let calibration =
                 bench::calibrate(length, &store, &AtomicBool::new(false)).map_err(Failure::check)?;
-            print::calibration(&calibration, json)
+            print::calibration(&calibration, printed.form())
         }
-        Action::Compare { a, b, json } => {
+        Action::Compare { a, b, printed } => {
             let run = |name: &str| store.show(name).map(|read| read.run).map_err(Failure::input);
-            print::comparison(&compare_runs(&run(&a)?, &run(&b)?), json)
+            print::comparison(&compare_runs(&run(&a)?, &run(&b)?), printed.form())
         }
-        Action::List { json } => list(&store, json),
-        Action::Show { run, json } => {
+        Action::List { printed } => list(&store, printed.form()),
+        Action::Show { run, printed } => {
             let read = store.show(&run).map_err(Failure::input)?;
             for warning in &read.warnings {
                 output::warning(&format!("{run}: {warning}"));
             }
-            print::run(&read.run, json)
+            print::run(&read.run, printed.form())
         }
         Action::Export { run, output } => export(&store, &run, output),
         Action::Import { file } => {
@@ -188,29 +194,76 @@ fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
     if arguments.backend == Backend::Cuda {
         return Err(Failure::input("backend: cuda is not measured yet; use --backend cpu"));
     }
-    if !arguments.tiers.is_empty() {
-        return tiers::measure(arguments, store);
+    let (plan, cases) = plan(arguments, store)?;
+    let audience = if arguments.watched { Audience::Watcher } else { Audience::of_this_process() };
+    let mut teller = Teller::new(audience);
+    let cancel = teller.cancel();
+    let mut tell = |progress| teller.tell(&progress);
+    let run = if arguments.tiers.is_empty() {
+        bench::run(&plan, &cases, store, &mut tell, &cancel).map_err(Failure::check)
+    } else {
+        tiers::measure(arguments, plan, &cases, store, &mut tell, &cancel)
+    };
+    teller.finish();
+    let run = run?;
+    if !teller.is_watched() {
+        print::run(&run, arguments.printed.form())?;
     }
-    if arguments.batch == 0 {
-        return Err(Failure::input("batch: 0 requests hold nothing; give at least 1"));
+    let is_bad = |case: &&Case| case.correct == Some(false) || case.status.starts_with("failed: not stored");
+    if let Some(case) = run.cases.iter().find(is_bad) {
+        return Err(Failure::check(format!("case {}: {}", case.case, case.status)));
     }
-    let calibration = if arguments.recalibrate { CalibrationUse::New } else { CalibrationUse::Stored };
-    let plan = Plan { calibration, ..Plan::new(budget(&arguments.budget)?) };
-    let cases = choice::cases(arguments)?;
-    let mut show = |progress: Progress| output::progress(&progress_line(&progress));
-    let run = bench::run(&plan, &cases, store, &mut show, &AtomicBool::new(false));
-    output::progress_done();
-    let run = run.map_err(Failure::check)?;
-    print::run(&run, arguments.json)?;
-    let wrong: Vec<&Case> = run.cases.iter().filter(|case| case.correct == Some(false)).collect();
-    match wrong.as_slice() {
-        [] => Ok(()),
-        [case, ..] => Err(Failure::check(format!("case {}: {}", case.case, case.status))),
+    if let Some(wrong) = tiers::wrong(&run) {
+        return Err(Failure::check(wrong));
+    }
+    match (run.ended, run.notes.last()) {
+        (Ended::Interrupted, Some(note)) => Err(Failure::check(note)),
+        _ => Ok(()),
     }
 }
 
-/// `30s`, `2m`, `90` (seconds): between five seconds and a day.
-fn budget(text: &str) -> Result<Duration, Failure> {
+/// What a run is asked to do, and its cases.
+fn plan(arguments: &RunArguments, store: &Store) -> Result<(Plan, Vec<CaseRequest>), Failure> {
+    let calibration = if arguments.recalibrate { CalibrationUse::New } else { CalibrationUse::Stored };
+    let Some(name) = &arguments.resume else {
+        if arguments.batch == 0 {
+            return Err(Failure::input("batch: 0 requests hold nothing; give at least 1"));
+        }
+        let plan = Plan { calibration, ..Plan::new(budget(arguments.budget.as_deref())?) };
+        return Ok((plan, choice::cases(arguments)?));
+    };
+    let run = store.show(name).map_err(Failure::input)?.run;
+    if run.ended == Ended::Running {
+        return Err(Failure::input(BenchError::Running(name.clone())));
+    }
+    let missing: Vec<&Case> = run.cases.iter().filter(|case| case.is_missing()).collect();
+    if missing.is_empty() {
+        return Err(Failure::input(BenchError::NothingMissing(name.clone())));
+    }
+    let own = format!("{:.0}s", run.plan.budget_seconds.max(5.0));
+    let budget = budget(Some(arguments.budget.as_deref().unwrap_or(&own)))?;
+    let cases = choice::of_stored(&missing)?;
+    let numbers = missing.iter().map(|case| case.case).collect();
+    let seed = run.plan.seed;
+    let resumed = Some(Resumed { cases: numbers, run });
+    Ok((Plan { seed, calibration, resumed, ..Plan::new(budget) }, cases))
+}
+
+/// Reads the arguments of `kvscope bench run` as the command does, without running anything.
+pub(super) fn check(arguments: &[String], store: &Store) -> Result<(), Failure> {
+    #[derive(Debug, Parser)]
+    struct Whole {
+        #[command(flatten)]
+        run: RunArguments,
+    }
+    let words = std::iter::once("run").chain(arguments.iter().map(String::as_str));
+    let read = Whole::try_parse_from(words).map_err(|error| Failure::input(super::usage(&error)))?.run;
+    plan(&read, store).map(|_| ())
+}
+
+/// `30s`, `2m`, `90` (seconds): between five seconds and a day; a minute where nothing is said.
+fn budget(text: Option<&str>) -> Result<Duration, Failure> {
+    let text = text.unwrap_or("60s");
     let plain = if text.chars().all(|c| c.is_ascii_digit()) { format!("{text}s") } else { text.to_owned() };
     let budget = humantime::parse_duration(&plain)
         .map_err(|_| Failure::input(format!("budget: {text:?} is not a time; write 30s or 2m")))?;
@@ -220,19 +273,9 @@ fn budget(text: &str) -> Result<Duration, Failure> {
     Ok(budget)
 }
 
-fn progress_line(progress: &Progress) -> String {
-    let stage = match progress.stage {
-        bench::Stage::Calibrating => "calibrating",
-        bench::Stage::Preparing => "preparing",
-        bench::Stage::Measuring => "measuring",
-        bench::Stage::Done => "done",
-    };
-    format!("{stage} · {:.0} % · {:.0} s left", progress.fraction * 100.0, progress.remaining_seconds)
-}
-
-fn list(store: &Store, json: bool) -> Result<(), Failure> {
+fn list(store: &Store, form: Form) -> Result<(), Failure> {
     let runs = store.list().map_err(Failure::check)?;
-    if json {
+    if form == Form::Json {
         return output::json(&runs);
     }
     if runs.is_empty() {
@@ -243,12 +286,18 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
         table.row([
             run.run.clone(),
             run.backend.clone().unwrap_or_else(|| "–".to_owned()),
-            run.ended.map_or("unreadable".to_owned(), |ended| format!("{ended:?}").to_lowercase()),
+            run.state(),
             run.cases.to_string(),
             run.measured.to_string(),
         ]);
     }
-    output::figures(&table.render())
+    output::figures(&table.render())?;
+    for run in &runs {
+        for warning in &run.warnings {
+            output::warning(&format!("{}: {warning}", run.run));
+        }
+    }
+    Ok(())
 }
 
 fn export(store: &Store, run: &str, file: Option<PathBuf>) -> Result<(), Failure> {

@@ -61,6 +61,11 @@ enum Command {
     Serve(serve::Arguments),
 }
 
+/// Reads the arguments of `kvscope bench run` as the command does, without running anything.
+pub(crate) fn check_bench_run(arguments: &[String], store: &crate::bench::Store) -> Result<(), Failure> {
+    bench::check(arguments, store)
+}
+
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
     let parsed = with_negative_numbers(Arguments::command()).try_get_matches();

@@ -6,6 +6,7 @@ use kvscope_sizing::{Settings, Tokens, Unknown, Warning};
 
 use crate::batch;
 use crate::failure::Failure;
+use crate::given;
 use crate::output;
 
 /// Contexts and batch.
@@ -109,7 +110,6 @@ impl Accounting {
     }
 
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
-        let mut settings = Settings::default();
         let named = [
             ("kv_dtype", &self.kv_dtype),
             ("index_dtype", &self.index_dtype),
@@ -118,13 +118,8 @@ impl Accounting {
             ("pp", &self.pp),
             ("dcp", &self.dcp),
         ];
-        for (name, value) in named {
-            if let Some(value) = value {
-                settings.set(name, value)?;
-            }
-        }
-        let mut given: Vec<&str> =
-            named.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| *name).collect();
+        let mut pairs: Vec<(&str, &str)> =
+            named.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
         for pair in &self.settings {
             let (name, value) = pair
                 .split_once('=')
@@ -133,13 +128,9 @@ impl Accounting {
             if matches!(name, "context" | "batch") {
                 return Err(Failure::input(format!("set: {name} has an option of its own, --{name}")));
             }
-            if given.contains(&name) {
-                return Err(Failure::input(format!("{name}: given twice; leave one of them out")));
-            }
-            given.push(name);
-            settings.set(name, value.trim())?;
+            pairs.push((name, value.trim()));
         }
-        Ok(settings)
+        given::settings(pairs)
     }
 }
 

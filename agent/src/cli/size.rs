@@ -1,7 +1,6 @@
 mod engine;
 
 use clap::Args;
-use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{Size, UnitSystem};
 
 use super::request::{Accounting, Contexts, warn};
@@ -30,7 +29,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.settings()?;
     let engine = arguments.accounting.engine()?;
     // Ranks and pools are an engine's business, also where its accounting is dense.
-    if engine.kind() != EngineKind::Logical || settings.names_an_engine() {
+    if !engine.is_dense(&settings) {
         return engine::run(arguments, &engine, &settings);
     }
     let batch = arguments.contexts.batch()?;

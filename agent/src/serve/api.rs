@@ -4,29 +4,38 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use kvscope_sizing::{Settings, Size, StateModel, Tokens, catalogue, find_entry};
-use serde::{Deserialize, Serialize};
+use kvscope_sizing::engine::{Engine, EngineKind, EngineSize, size_in_engine};
+use kvscope_sizing::{Size, StateModel, Tokens, catalogue, find_entry};
+use serde::Serialize;
 
-use super::Shared;
+use super::{Shared, jobs, runs};
 use crate::batch;
-use crate::bench::BenchError;
 use crate::failure::Failure;
+use crate::given;
 
 /// The description of this API, checked in and served as it is.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
 /// Every path of the API, as the description names them, with what answers it.
-pub(super) fn routes() -> [(&'static str, MethodRouter<Arc<Shared>>); 6] {
+pub(super) fn routes() -> [(&'static str, MethodRouter<Arc<Shared>>); 11] {
     [
+        ("/api/v1/compare", get(runs::compare)),
         ("/api/v1/health", get(health)),
+        ("/api/v1/jobs", get(jobs::list).post(jobs::start)),
+        ("/api/v1/jobs/{job}", get(jobs::show).delete(jobs::cancel)),
+        ("/api/v1/jobs/{job}/events", get(jobs::events)),
         ("/api/v1/models", get(models)),
         ("/api/v1/openapi.json", get(openapi)),
-        ("/api/v1/runs", get(runs)),
-        ("/api/v1/runs/{run}", get(run)),
+        (
+            "/api/v1/runs",
+            get(runs::list).post(runs::import).layer(DefaultBodyLimit::max(runs::LARGEST_IMPORT)),
+        ),
+        ("/api/v1/runs/{run}", get(runs::show).delete(runs::delete)),
+        ("/api/v1/runs/{run}/file", get(runs::export)),
         ("/api/v1/size", get(size)),
     ]
 }
@@ -72,20 +81,6 @@ impl From<QueryRejection> for Problem {
     }
 }
 
-impl From<BenchError> for Problem {
-    fn from(error: BenchError) -> Self {
-        let status = match error {
-            BenchError::UnknownRun(_) => StatusCode::NOT_FOUND,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(
-            status,
-            if status == StatusCode::NOT_FOUND { "unknown_run" } else { "store" },
-            error.to_string(),
-        )
-    }
-}
-
 /// What the page asks first, to know that an agent is there and which.
 #[derive(Debug, Serialize)]
 pub(super) struct Health {
@@ -126,50 +121,54 @@ pub(super) async fn models() -> Json<Vec<ModelRow>> {
     Json(catalogue().iter().map(row).collect())
 }
 
-/// The query of `/api/v1/size`: the options of `kvscope size` for one model and context. An option that only an engine
-/// accounts for is refused, as every other name that is not here.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SizeQuery {
-    model: String,
-    context: Option<String>,
-    batch: Option<String>,
-    kv_dtype: Option<String>,
-    index_dtype: Option<String>,
-    state_dtype: Option<String>,
+/// What `/api/v1/size` answers: an object of `kvscope size --json`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Answer {
+    Logical(Box<Size>),
+    InEngine(Box<EngineSize>),
 }
 
-pub(super) async fn size(query: Result<Query<SizeQuery>, QueryRejection>) -> Result<Json<Size>, Problem> {
-    let Query(query) = query?;
-    let mut settings = Settings::default();
-    let named = [
-        ("kv_dtype", query.kv_dtype),
-        ("index_dtype", query.index_dtype),
-        ("state_dtype", query.state_dtype),
-    ];
-    for (name, value) in named {
-        if let Some(value) = value {
-            settings.set(name, &value)?;
+/// The options of `kvscope size` for one model and context: `model`, `context`, `batch`, `engine`, and every setting by its
+/// name.
+pub(super) async fn size(
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Json<Answer>, Problem> {
+    let Query(pairs) = query?;
+    let mut options: [(&str, Option<&str>); 4] =
+        ["model", "context", "batch", "engine"].map(|name| (name, None));
+    let mut settings = Vec::new();
+    for (name, value) in &pairs {
+        match options.iter_mut().find(|(known, _)| known == name) {
+            Some((_, Some(_))) => return Err(given::twice(name).into()),
+            Some((_, option)) => *option = Some(value),
+            None => settings.push((name.as_str(), value.as_str())),
         }
     }
-    let entry = find_entry(&query.model)?;
-    let context = query.context.map(|text| text.parse::<Tokens>()).transpose()?;
-    let batch = query.batch.as_deref().map_or(Ok(1), batch::read)?;
-    let state = StateModel::new(&entry.architecture()?, &settings)?;
-    Ok(Json(state.size(&entry.id, context, batch, &settings)?))
-}
-
-pub(super) async fn runs(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    Ok(Json(shared.store.list()?).into_response())
-}
-
-pub(super) async fn run(
-    State(shared): State<Arc<Shared>>,
-    Path(run): Path<String>,
-) -> Result<Response, Problem> {
-    Ok(Json(shared.store.show(&run)?.run).into_response())
+    let [model, context, batch, engine] = options.map(|(_, value)| value);
+    let settings = given::settings(settings)?;
+    let model = model.ok_or_else(|| Failure::input("model: not given; add model=ID, see /api/v1/models"))?;
+    let entry = find_entry(model)?;
+    let context = context.map(str::parse::<Tokens>).transpose()?;
+    let batch = batch.map_or(Ok(1), batch::read)?;
+    let engine = engine.map_or(Ok(Engine::newest(EngineKind::Logical)), str::parse)?;
+    let architecture = entry.architecture()?;
+    if engine.is_dense(&settings) {
+        let state = StateModel::new(&architecture, &settings)?;
+        return Ok(Json(Answer::Logical(Box::new(state.size(&entry.id, context, batch, &settings)?))));
+    }
+    let size = size_in_engine(&entry.id, &architecture, &engine, context, batch, &settings)?;
+    Ok(Json(Answer::InEngine(Box::new(size))))
 }
 
 pub(super) async fn unknown(Path(rest): Path<String>) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not_found", format!("no path /api/{rest}; see /api/v1/openapi.json"))
+}
+
+pub(super) async fn other_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "other_method",
+        "this path does not take that method; see /api/v1/openapi.json",
+    )
 }

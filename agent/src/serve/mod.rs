@@ -2,25 +2,31 @@
 
 mod api;
 mod guard;
+mod jobs;
+mod runs;
 mod site;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::get;
+use axum::routing::any;
+use kvscope_protocol::job::Job;
 use tokio::net::TcpListener;
 
 use crate::bench::Store;
 use crate::failure::Failure;
 use crate::input::reason;
+use crate::jobs::Jobs;
 use crate::output;
 
 /// What every handler may use.
 #[derive(Debug)]
 struct Shared {
     store: Store,
+    jobs: Jobs,
     /// Hosts under which this server may be addressed.
     hosts: guard::Hosts,
 }
@@ -45,20 +51,34 @@ async fn serve(port: u16, store: Store) -> Result<(), Failure> {
     if !site::is_embedded() {
         output::warning("this binary holds no explorer; build it with `cargo xtask serve`. The API works");
     }
-    axum::serve(listener, router(store, address))
-        .with_graceful_shutdown(stop_signal())
-        .await
-        .map_err(|error| Failure::check(format!("{address}: {error}")))
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::check(format!("this program's own file is not known: {error}")))?;
+    let jobs = Jobs::new(store.clone(), program)
+        .map_err(|error| Failure::check(format!("the queue's thread did not start: {error}")))?;
+    let closing = jobs.clone();
+    let stop = async move {
+        stop_signal().await;
+        // Open streams of events would keep the server from ending.
+        closing.close();
+    };
+    let served =
+        axum::serve(listener, router(store, jobs.clone(), address)).with_graceful_shutdown(stop).await;
+    let patience = Instant::now() + Duration::from_secs(1);
+    while jobs.list().iter().any(Job::is_live) && Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    served.map_err(|error| Failure::check(format!("{address}: {error}")))
 }
 
 /// The routes of the API, which are checked against the OpenAPI document, and the explorer's files.
-fn router(store: Store, address: SocketAddr) -> Router {
-    let shared = Arc::new(Shared { store, hosts: guard::Hosts::of(address) });
+fn router(store: Store, jobs: Jobs, address: SocketAddr) -> Router {
+    let shared = Arc::new(Shared { store, jobs, hosts: guard::Hosts::of(address) });
     api::routes()
         .into_iter()
         .fold(Router::new(), |router, (path, answer)| router.route(path, answer))
-        .route("/api/{*rest}", get(api::unknown))
+        .route("/api/{*rest}", any(api::unknown))
         .fallback(site::file)
+        .method_not_allowed_fallback(api::other_method)
         .layer(middleware::from_fn_with_state(shared.clone(), guard::check))
         .with_state(shared)
 }

@@ -1,5 +1,6 @@
 //! The types that agent and page exchange.
 
+pub mod job;
 pub mod run;
 mod view;
 

@@ -8,6 +8,7 @@ mod fitted;
 mod lines;
 mod machine;
 mod samples;
+mod spent;
 mod summary;
 mod transfer;
 mod verdict;
@@ -21,9 +22,11 @@ pub use fitted::{fit_half, put_fits};
 pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
 pub use machine::Machine;
 pub use samples::quantile;
+pub use spent::TimeSpent;
 pub use summary::RunSummary;
 pub use transfer::{
-    Direction, FittedTransfer, MeasuredTransfer, Pattern, StateMoved, TierName, Transfer, transfer_verdicts,
+    Direction, FittedTransfer, MeasuredTransfer, Pattern, PredictedTransfer, StateMoved, StatePart, TierName,
+    Transfer, transfer_verdicts,
 };
 pub use verdict::{FitVerdict, Verdict, WorstPoint, verdicts};
 
@@ -55,17 +58,25 @@ pub struct Run {
     pub transfers: Vec<serde_json::Value>,
     /// One per form that has measured cases.
     pub verdicts: Vec<Verdict>,
+    /// What a reader of the whole has to know: what was left out, and when the run was resumed.
+    pub notes: Vec<String>,
+    /// Where the time went; `null` where the run has no end, and in runs of before it was kept.
+    pub spent: Option<TimeSpent>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
-    /// Every case was measured, skipped or failed with its reason.
+    /// Every case was measured, failed, or cannot be run on this machine.
     Complete,
+    /// The time was up before every case had its samples: `bench run --resume` measures those that are missing.
+    Partial,
+    /// It goes on at this moment; said of a stored run, never in its file.
+    Running,
     /// Someone asked it to stop.
     Cancelled,
-    /// The file has no last line: the process was killed, or the run is still going.
+    /// The file has no last line: the process was killed.
     Interrupted,
 }
 
@@ -74,6 +85,8 @@ impl Ended {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Running => "running",
             Self::Cancelled => "cancelled",
             Self::Interrupted => "interrupted",
         }
@@ -108,7 +121,8 @@ pub struct Case {
     pub batch: u64,
     /// `cold`: no state is in a cache when a step starts; `hot` is never mixed with it.
     pub cache: Cache,
-    /// Layers that were held and read; fewer than the model has where memory or time asked for it.
+    /// Layers that all figures are of, held where anything was measured; fewer than the model has where memory or time asked
+    /// for it.
     pub layers_measured: u64,
     /// Layers of the model that have this form.
     pub layers_total: u64,
@@ -133,7 +147,8 @@ pub struct Case {
     /// The largest difference from the reference over the largest reference value.
     pub largest_relative_error: Option<f64>,
     /// `ok`; `unsteady` when the samples vary by more than 10 %; `unsteady: …` when what the prediction rests on does not hold
-    /// still, such as the machine's ceilings; `partial: …`, `skipped: …` or `failed: …` with the reason.
+    /// still, such as the machine's ceilings; `partial: …` where time was lacking, `skipped: …` where it cannot be run on this
+    /// machine, `failed: …`, each with the reason.
     pub status: String,
     /// What a reader of the figures has to know.
     pub warnings: Vec<String>,
@@ -235,9 +250,10 @@ pub struct SampleSummary {
 }
 
 record!(Run {
-    run, schema, backend, started, ended, plan, machine, calibration, cases, verdicts; or default transfers
+    run, schema, backend, started, ended, plan, machine, calibration, cases, verdicts;
+    or default transfers, notes, spent
 });
-word_record!(Ended, word, [Complete, Cancelled, Interrupted]);
+word_record!(Ended, word, [Complete, Partial, Running, Cancelled, Interrupted]);
 record!(PlanRecord { budget_seconds, forms, seed; or default fit_half });
 record!(Case {
     case, form, model, context, batch, cache, layers_measured, layers_total, predicted, measured, fitted, read_bytes,
@@ -284,6 +300,12 @@ impl Case {
         let bytes = self.read_bytes?.get().checked_add(self.written_bytes.unwrap_or_default().get())?;
         let flops = self.flops?;
         (bytes > 0).then(|| flops as f64 / bytes as f64)
+    }
+
+    /// Whether it has no figure, or one of too few samples, for want of time alone: what a resumed run measures.
+    pub fn is_missing(&self) -> bool {
+        // Runs of before `partial` was the word for it skipped what no time was left for.
+        self.status.starts_with("partial") || self.status.ends_with("before the first sample")
     }
 
     /// Whether the figures hold as they are: a case that is unsteady or partial is in no verdict.

@@ -26,10 +26,53 @@ impl Memory {
         &mut self.bytes
     }
 
+    /// Bytes that were asked of the system.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The pieces of this begin and length, in this order; no two of them overlap.
+    pub(crate) fn pieces(&mut self, pieces: &[(usize, usize)]) -> Vec<&mut [u8]> {
+        let mut rising: Vec<usize> = (0..pieces.len()).collect();
+        rising.sort_unstable_by_key(|index| pieces[*index].0);
+        let mut cut: Vec<Option<&mut [u8]>> = pieces.iter().map(|_| None).collect();
+        let (mut rest, mut passed) = (&mut self.bytes[..], 0);
+        for index in rising {
+            let (begin, length) = pieces[index];
+            let (_, from) = rest.split_at_mut(begin - passed);
+            let (piece, after) = from.split_at_mut(length);
+            cut[index] = Some(piece);
+            (rest, passed) = (after, begin + length);
+        }
+        cut.into_iter().flatten().collect()
+    }
+
     /// The blocks that begin at these multiples of `block` bytes, in this order; each may be named once.
     pub(crate) fn blocks(&mut self, block: usize, order: &[usize]) -> Vec<&mut [u8]> {
         let mut all: Vec<Option<&mut [u8]>> = self.bytes.chunks_exact_mut(block).map(Some).collect();
         order.iter().filter_map(|place| all.get_mut(*place).and_then(Option::take)).collect()
+    }
+}
+
+/// More than the caches that a core has for itself.
+const OWN_CACHES: usize = 8 << 20;
+
+/// Other data that is read before each sample, so that a small transfer is not the faster for having been checked, in this
+/// core's caches, a moment before.
+#[derive(Debug)]
+pub(crate) struct Scrub {
+    other: Memory,
+}
+
+impl Scrub {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { other: Memory::random(OWN_CACHES / PAGE, 2)? })
+    }
+
+    /// Reads one byte of every cache line.
+    pub(crate) fn empty_caches(&self) {
+        let sum = self.other.bytes.iter().step_by(64).fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+        std::hint::black_box(sum);
     }
 }
 
@@ -83,6 +126,18 @@ impl Expected {
 mod tests {
     use super::*;
     use crate::bench::tiers::{Dram, Tier};
+
+    #[test]
+    fn pieces_come_in_the_order_asked_for() {
+        let mut memory = Memory::random(3, 7).unwrap();
+        memory.bytes_mut().fill(0);
+        for (value, piece) in (1..).zip(memory.pieces(&[(8192, 4096), (0, 100), (4096, 4096)])) {
+            piece.fill(value);
+        }
+        let bytes = memory.bytes_mut();
+        assert_eq!((bytes[0], bytes[99], bytes[100], bytes[4096], bytes[8192]), (2, 2, 0, 3, 1));
+        assert_eq!(memory.len(), 3 * 4096);
+    }
 
     #[test]
     fn a_restore_that_brings_back_other_bytes_is_found_out() {

@@ -3,16 +3,24 @@
 //! A [`Tier`] moves blocks between memory and where it keeps them. `dram` copies within memory, `file` goes past or through
 //! the page cache, by `ring` or by `pool`; `peer` is another process over
 //! loopback TCP; `folder` is where files live, and what a killed process left there is removed.
+//! `room` says how much a tier may take before anything is asked for.
 //! `sweep` measures blocks of every size, fits α and β to a declared half of the points and judges them on the other half.
+//! `layout` lays a request's state out in its engine's blocks, `round_trip` saves, drops, restores and compares it;
+//! `session` goes through all tiers of a run.
 
 mod dram;
 mod file;
 mod folder;
+mod layout;
 mod memory;
 mod peer;
 mod pool;
 mod ring;
+mod room;
+mod round_trip;
 mod session;
+#[cfg(test)]
+mod session_tests;
 mod sweep;
 
 use std::io;
@@ -20,9 +28,11 @@ use std::io;
 pub(crate) use dram::Dram;
 pub(crate) use file::{FileTier, Through};
 pub(crate) use folder::TierFolder;
-pub(crate) use memory::{Expected, Memory, PAGE};
+pub(crate) use memory::{Expected, Memory, PAGE, Scrub};
 pub(crate) use peer::Peer;
 pub use peer::serve as serve_peer;
+pub use layout::StateLayout;
+pub(crate) use session::measure;
 pub use session::{TierPlan, run_tiers};
 
 /// Somewhere that blocks of state are kept.

@@ -6,7 +6,7 @@ use kvscope_protocol::run::{Direction, FittedTransfer, MeasuredTransfer, Pattern
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::{Grade, LinkFit};
 
-use super::{Expected, Memory, Move, PAGE, Tier, Way};
+use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Way};
 use crate::bench::samples::{LEAST_SAMPLES, Sample, Samples, WANTED_SAMPLES};
 use crate::bench::stats;
 
@@ -43,7 +43,7 @@ pub(crate) fn transfers(tier: TierName, first: usize, largest: usize) -> Vec<Tra
     transfers
 }
 
-fn blank(
+pub(super) fn blank(
     transfer: u32,
     tier: TierName,
     direction: Direction,
@@ -63,6 +63,7 @@ fn blank(
         blocks: (bytes / block) as u64,
         bytes: Bytes::new(bytes as u64),
         state: None,
+        predicted: None,
         fitted: None,
         measured: None,
         correct: None,
@@ -77,6 +78,7 @@ pub(crate) struct Bench<'a> {
     tier: &'a mut dyn Tier,
     memory: &'a mut Memory,
     expected: Expected,
+    scrub: Scrub,
     bytes: usize,
     rng: fastrand::Rng,
 }
@@ -90,7 +92,7 @@ impl<'a> Bench<'a> {
         seed: u64,
     ) -> std::io::Result<Self> {
         let expected = Expected::nothing(bytes / PAGE);
-        let mut bench = Self { tier, memory, expected, bytes, rng: fastrand::Rng::with_seed(seed) };
+        let mut bench = Self { tier, memory, expected, scrub: Scrub::new()?, bytes, rng: fastrand::Rng::with_seed(seed) };
         let block = FILL_BLOCK.min(bytes);
         let all: Vec<usize> = (0..bytes / block).collect();
         for some in all.chunks(16) {
@@ -118,6 +120,7 @@ impl<'a> Bench<'a> {
             .map(|(index, (memory, place))| Move { memory, offset: (place * block) as u64, way: way(index) })
             .collect();
         self.expected.before(&mut moves);
+        self.scrub.empty_caches();
         let begun = Instant::now();
         self.tier.transfer(&mut moves).map_err(Wrong::Tier)?;
         let elapsed = begun.elapsed();
@@ -192,7 +195,7 @@ impl<'a> Bench<'a> {
                     Ok(_) if round < WARM_UP => {}
                     Ok(sample) => {
                         samples.push(sample);
-                        record(transfer, samples);
+                        record(transfer, samples, None);
                         if samples.taken() == WANTED_SAMPLES {
                             keep(transfer);
                         }
@@ -208,12 +211,15 @@ impl<'a> Bench<'a> {
 
 /// Why a transfer gave no time.
 #[derive(Debug)]
-enum Wrong {
+pub(super) enum Wrong {
+    /// The tier broke.
     Tier(std::io::Error),
+    /// Other bytes came back.
     Bytes(String),
 }
 
-fn fail(transfer: &mut Transfer, wrong: &Wrong) {
+/// Voids a transfer, with the reason.
+pub(super) fn fail(transfer: &mut Transfer, wrong: &Wrong) {
     // The time of a transfer that failed later, or that brought back other bytes, is no speed.
     transfer.measured = None;
     transfer.status = match wrong {
@@ -225,7 +231,8 @@ fn fail(transfer: &mut Transfer, wrong: &Wrong) {
     };
 }
 
-fn record(transfer: &mut Transfer, samples: &Samples) {
+/// Puts in the samples so far; `asked` bytes are the memory of the blocks alone.
+pub(super) fn record(transfer: &mut Transfer, samples: &Samples, asked: Option<Bytes>) {
     let kept = samples.kept();
     let Some(seconds) = stats::summarise(&kept) else { return };
     transfer.status = match kept.len() {
@@ -238,6 +245,7 @@ fn record(transfer: &mut Transfer, samples: &Samples) {
         transfer.correct = Some(true);
     }
     transfer.measured = Some(MeasuredTransfer {
+        asked_bytes: asked,
         seconds,
         bytes_per_second: transfer.bytes.get() as f64 / seconds.median,
         samples_seconds: kept,

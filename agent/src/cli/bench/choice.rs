@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use kvscope_protocol::run::Cache;
+use kvscope_protocol::run::{Cache, Case};
 use kvscope_sizing::{Settings, Tokens};
 
 use super::{CacheChoice, RunArguments};
@@ -49,6 +49,17 @@ impl FormChoice {
     }
 }
 
+/// The forms that are measured where neither forms nor tiers are named.
+const USUAL_FORMS: [Form; 2] = [Form::Gqa, Form::Mla];
+
+/// The forms that the arguments ask for.
+fn choices(arguments: &RunArguments) -> Vec<FormChoice> {
+    if arguments.forms.is_empty() && arguments.tiers.is_empty() {
+        return USUAL_FORMS.map(|form| FormChoice { form, format: None }).into();
+    }
+    distinct(arguments.forms.iter().cloned())
+}
+
 /// Every case that the arguments ask for, form by form.
 pub(super) fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
     let contexts: Vec<Tokens> = match arguments.lengths.as_slice() {
@@ -63,7 +74,7 @@ pub(super) fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failur
         CacheChoice::Hot => &[Cache::Hot],
         CacheChoice::Both => &[Cache::Cold, Cache::Hot],
     };
-    let choices = distinct(arguments.forms.iter().cloned());
+    let choices = choices(arguments);
     let models = chosen_models(arguments, &choices)?;
     let mut cases = Vec::new();
     for (choice, id) in choices.iter().zip(models) {
@@ -85,6 +96,37 @@ pub(super) fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failur
                 sizing: subject.sizing.clone(),
             });
         }
+    }
+    Ok(cases)
+}
+
+/// The missing cases of a stored run, to be asked for again.
+pub(super) fn of_stored(missing: &[&Case]) -> Result<Vec<CaseRequest>, Failure> {
+    let mut subjects: Vec<(&str, &str, Subject)> = Vec::new();
+    let mut cases = Vec::new();
+    for case in missing {
+        let known = subjects.iter().position(|(form, model, _)| (*form, *model) == (&case.form, &case.model));
+        let place = if let Some(place) = known {
+            place
+        } else {
+            let choice: FormChoice = case.form.parse().map_err(Failure::input)?;
+            let model = Model::load(&case.model)?;
+            let subject = Subject::find(&model.architecture, choice.form, &choice.settings()?)
+                .map_err(|error| Failure::input(format!("{}: {error}", model.label)))?;
+            subjects.push((&case.form, &case.model, subject));
+            subjects.len() - 1
+        };
+        let subject = &subjects[place].2;
+        cases.push(CaseRequest {
+            form: case.form.clone(),
+            shape: subject.shape,
+            layers: subject.layers,
+            model: case.model.clone(),
+            context: case.context,
+            batch: case.batch,
+            cache: case.cache,
+            sizing: subject.sizing.clone(),
+        });
     }
     Ok(cases)
 }

@@ -1,15 +1,40 @@
 //! Runs, comparisons and calibrations as tables.
 
+use clap::Args;
 use kvscope_protocol::run::{Cache, Case, Comparison, Run};
 use kvscope_sizing::UnitSystem;
 use kvscope_sizing::prediction::Calibration;
 
+use super::tiers;
 use crate::failure::Failure;
 use crate::output::{self, Figures};
 
+/// How figures are printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// The option that chooses it.
+#[derive(Args, Debug)]
+pub(super) struct Printed {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Printed {
+    pub(super) fn form(&self) -> Form {
+        if self.json { Form::Json } else { Form::Table }
+    }
+}
+
 /// A run as a table with its verdicts, or as JSON.
-pub(super) fn run(run: &Run, json: bool) -> Result<(), Failure> {
-    if json {
+pub(super) fn run(run: &Run, form: Form) -> Result<(), Failure> {
+    if form == Form::Json {
         return output::json(run);
     }
     let header = [
@@ -56,7 +81,9 @@ pub(super) fn run(run: &Run, json: bool) -> Result<(), Failure> {
             case.status.clone(),
         ]);
     }
-    let mut text = format!("run {}\n\n{}", run.run, table.render());
+    let cases = (!run.cases.is_empty()).then(|| table.render());
+    let tables = cases.into_iter().chain(tiers::tables(run));
+    let mut text = std::iter::once(format!("run {}\n", run.run)).chain(tables).collect::<Vec<_>>().join("\n");
     for verdict in &run.verdicts {
         text.push('\n');
         text.push_str(&verdict.sentence);
@@ -65,15 +92,18 @@ pub(super) fn run(run: &Run, json: bool) -> Result<(), Failure> {
         text.push('\n');
     }
     output::figures(&text)?;
-    for line in warning_lines(&run.cases) {
-        output::warning(&line);
+    for line in run.notes.iter().chain(&warning_lines(&run.cases)).chain(&tiers::warnings(run)) {
+        output::warning(line);
+    }
+    if let Some(spent) = &run.spent {
+        output::note(&spent.sentence());
     }
     Ok(())
 }
 
 /// What differs between two runs, and what of it exceeds the noise.
-pub(super) fn comparison(comparison: &Comparison, json: bool) -> Result<(), Failure> {
-    if json {
+pub(super) fn comparison(comparison: &Comparison, form: Form) -> Result<(), Failure> {
+    if form == Form::Json {
         return output::json(comparison);
     }
     let header = ["form", "model", "context", "batch", "first", "second", "change", "beyond the noise"];
@@ -112,8 +142,8 @@ pub(super) fn comparison(comparison: &Comparison, json: bool) -> Result<(), Fail
 }
 
 /// The ceilings of this machine.
-pub(super) fn calibration(calibration: &Calibration, json: bool) -> Result<(), Failure> {
-    if json {
+pub(super) fn calibration(calibration: &Calibration, form: Form) -> Result<(), Failure> {
+    if form == Form::Json {
         return output::json(calibration);
     }
     let ceilings = &calibration.ceilings;

@@ -1,11 +1,23 @@
 //! `bench run --tiers`: transfers of blocks to and from tiers.
 
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
 use kvscope_protocol::run::{Run, TierName};
-use kvscope_sizing::{Bytes, UnitSystem};
+use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits};
+#[cfg(target_os = "linux")]
+use kvscope_sizing::{Settings, engine::Engine};
 use serde_json::Value;
 
 use super::print::seconds;
+#[cfg(target_os = "linux")]
+use crate::bench::{self, StateLayout, TierPlan};
+use crate::bench::{CaseRequest, Plan, Progress, Store};
+#[cfg(target_os = "linux")]
+use crate::cli::request::warn;
 use crate::failure::Failure;
+#[cfg(target_os = "linux")]
+use crate::model::Model;
 use crate::output::{self, Figures};
 
 /// A tier by its name on the command line.
@@ -16,33 +28,93 @@ pub(super) fn parse_tier(name: &str) -> Result<TierName, String> {
     })
 }
 
+/// The states that go to each tier and come back.
+#[derive(Args, Debug)]
+pub(super) struct StateArguments {
+    /// The state of this model at each of --lengths is saved to each tier, dropped, restored and compared: catalogue id, config.json or GGUF file, folder, or - for standard input
+    #[arg(long = "state", value_delimiter = ',', value_name = "MODEL", requires = "tiers")]
+    states: Vec<String>,
+    /// Whose blocks a state lies in: vllm, vllm@0.33, or logical for those of `kvscope describe`
+    #[arg(long, default_value = "vllm", value_name = "ENGINE", requires = "states")]
+    engine: String,
+    /// Any setting of the state by its name, such as `kv_dtype=fp8`
+    #[arg(long = "set", value_name = "NAME=VALUE", requires = "states")]
+    settings: Vec<String>,
+}
+
+/// What of a budget goes to the cases where tiers follow them.
 #[cfg(target_os = "linux")]
-pub(super) fn measure(arguments: &super::RunArguments, store: &crate::bench::Store) -> Result<(), Failure> {
-    use std::sync::atomic::AtomicBool;
+const CASES_SHARE: f64 = 0.5;
 
-    use crate::bench::{self, Progress, TierPlan};
+/// Tokens of a state where no length is given.
+#[cfg(target_os = "linux")]
+const USUAL_LENGTH: Tokens = Tokens::new(16 << 10);
 
+#[cfg(target_os = "linux")]
+impl StateArguments {
+    fn layouts(&self, lengths: &[String]) -> Result<Vec<StateLayout>, Failure> {
+        let engine: Engine = self.engine.parse()?;
+        let mut settings = Settings::default();
+        for pair in &self.settings {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
+            settings.set(name.trim(), value.trim())?;
+        }
+        let contexts = match lengths {
+            [] => vec![USUAL_LENGTH],
+            lengths => lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<Vec<_>, Failure>>()?,
+        };
+        let mut layouts = Vec::new();
+        for name in &self.states {
+            let model = Model::load(name)?;
+            for context in &contexts {
+                let layout = StateLayout::of(&model.label, &model.architecture, &engine, *context, &settings)
+                    .map_err(|error| model.failure(&error))?;
+                warn(layout.warnings.iter().map(|warning| (model.label.as_str(), warning)));
+                layouts.push(layout);
+            }
+        }
+        Ok(layouts)
+    }
+}
+
+/// Measures the tiers, after `cases` where there are any.
+#[cfg(target_os = "linux")]
+pub(super) fn measure(
+    arguments: &super::RunArguments,
+    plan: Plan,
+    cases: &[CaseRequest],
+    store: &Store,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &AtomicBool,
+) -> Result<Run, Failure> {
     let mut tiers = Vec::new();
     for tier in &arguments.tiers {
         if !tiers.contains(tier) {
             tiers.push(*tier);
         }
     }
-    let plan = TierPlan {
+    let tier_plan = TierPlan {
         tiers,
+        states: arguments.state.layouts(&arguments.lengths)?,
         folder: crate::home::tiers()?,
-        budget: super::budget(&arguments.budget)?,
-        seed: 0x6B76,
+        budget: plan.budget,
+        seed: plan.seed,
     };
-    let mut show = |progress: Progress| output::progress(&super::progress_line(&progress));
-    let run = bench::run_tiers(&plan, store, &mut show, &AtomicBool::new(false));
-    output::progress_done();
-    let run = run.map_err(Failure::check)?;
-    print(&run, arguments.json)?;
-    let wrong = run.transfers.iter().find(|transfer| transfer["correct"] == false);
-    wrong.map_or(Ok(()), |transfer| {
-        Err(Failure::check(format!("transfer {}: {}", transfer["transfer"], text(transfer, "status"))))
-    })
+    let run = if cases.is_empty() {
+        bench::run_tiers(&tier_plan, store, progress, cancel)
+    } else {
+        let plan = Plan { kept: plan.budget.mul_f64(1.0 - CASES_SHARE), ..plan };
+        bench::run_with_tiers(&plan, cases, &tier_plan, store, progress, cancel)
+    };
+    run.map_err(Failure::check)
+}
+
+/// The first transfer that brought back other bytes than were saved.
+pub(super) fn wrong(run: &Run) -> Option<String> {
+    let wrong = run.transfers.iter().find(|transfer| transfer["correct"] == false)?;
+    Some(format!("transfer {}: {}", wrong["transfer"], text(wrong, "status")))
 }
 
 /// The other end of the tier `peer`: prints its port, and ends when standard input does.
@@ -64,22 +136,94 @@ pub(super) fn keep(_: usize) -> Result<(), Failure> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn measure(_: &super::RunArguments, _: &crate::bench::Store) -> Result<(), Failure> {
+pub(super) fn measure(
+    _: &super::RunArguments,
+    _: Plan,
+    _: &[CaseRequest],
+    _: &Store,
+    _: &mut dyn FnMut(Progress),
+    _: &AtomicBool,
+) -> Result<Run, Failure> {
     Err(Failure::input("tiers: they are measured on Linux alone"))
 }
 
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is measured there"))]
-fn print(run: &Run, json: bool) -> Result<(), Failure> {
-    if json {
-        return output::json(run);
+/// The tables of a run's transfers; none where it has none.
+pub(super) fn tables(run: &Run) -> Option<String> {
+    if run.transfers.is_empty() {
+        return None;
     }
-    let mut figures = format!("run {}\n\n{}\n{}", run.run, links(run).render(), transfers(run).render());
-    for verdict in &run.verdicts {
-        figures.push('\n');
-        figures.push_str(&verdict.sentence);
+    let mut tables = vec![links(run).render(), transfers(run).render()];
+    if run.transfers.iter().any(is_state) {
+        tables.push(states(run).render());
     }
-    figures.push('\n');
-    output::figures(&figures)
+    Some(tables.join("\n"))
+}
+
+fn is_state(transfer: &Value) -> bool {
+    !transfer["state"].is_null()
+}
+
+/// States that were saved, dropped and restored.
+fn states(run: &Run) -> Figures {
+    let header = [
+        "state of",
+        "context",
+        "tier",
+        "direction",
+        "blocks",
+        "laid out",
+        "of",
+        "predicted bytes",
+        "asked bytes",
+        "predicted time",
+        "measured",
+        "p05",
+        "p95",
+        "error",
+        "status",
+    ];
+    let mut table = Figures::new(4, &header).text_last();
+    for transfer in run.transfers.iter().filter(|transfer| is_state(transfer)) {
+        let number = |pointer: &str| transfer.pointer(pointer).and_then(Value::as_f64);
+        let whole = |pointer: &str| transfer.pointer(pointer).and_then(Value::as_u64);
+        let time = |pointer: &str| or_dash(number(pointer).map(seconds));
+        let error = number("/predicted/seconds")
+            .zip(number("/measured/seconds/median"))
+            .map(|(predicted, measured)| format!("{:+.1} %", (predicted / measured - 1.0) * 100.0));
+        table.row([
+            text(&transfer["state"], "model"),
+            or_dash(whole("/state/context").map(|tokens| Tokens::new(tokens).short())),
+            text(transfer, "tier"),
+            text(transfer, "direction"),
+            text(transfer, "pattern"),
+            format!("{} of {}", transfer["blocks"], transfer["state"]["blocks_total"]),
+            or_dash(whole("/block_bytes").map(|bytes| format!("{} B", group_digits(bytes)))),
+            or_dash(whole("/predicted/bytes").map(group_digits)),
+            or_dash(whole("/measured/asked_bytes").map(group_digits)),
+            time("/predicted/seconds"),
+            time("/measured/seconds/median"),
+            time("/measured/seconds/p05"),
+            time("/measured/seconds/p95"),
+            or_dash(error),
+            text(transfer, "status"),
+        ]);
+    }
+    table
+}
+
+/// What has to be known of a run's transfers, each once.
+pub(super) fn warnings(run: &Run) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for transfer in &run.transfers {
+        for warning in transfer["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let line =
+                format!("{} on {}: {warning}", text(&transfer["state"], "model"), text(transfer, "tier"));
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
 }
 
 /// α and β of every tier, direction and pattern.
@@ -138,7 +282,7 @@ fn transfers(run: &Run) -> Figures {
         "status",
     ];
     let mut table = Figures::new(3, &header).text_last();
-    for transfer in &run.transfers {
+    for transfer in run.transfers.iter().filter(|transfer| !is_state(transfer)) {
         let number = |pointer: &str| transfer.pointer(pointer).and_then(Value::as_f64);
         let bytes = |field: &str| {
             or_dash(transfer[field].as_u64().map(|bytes| Bytes::new(bytes).display(UnitSystem::Binary)))

@@ -150,6 +150,8 @@ mod tests {
             cases,
             transfers: Vec::new(),
             verdicts: Vec::new(),
+            notes: Vec::new(),
+            spent: None,
         }
     }
 

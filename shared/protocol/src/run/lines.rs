@@ -1,10 +1,10 @@
 use kvscope_sizing::prediction::Calibration;
-use kvscope_sizing::record::{FromJson, field, object, read_json};
+use kvscope_sizing::record::{FromJson, field, field_or_default, object, read_json};
 use kvscope_sizing::{Error, record};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, Verdict};
+use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, TimeSpent, Verdict};
 
 /// One line of a stored run: a JSON object with its kind in `line`.
 ///
@@ -23,12 +23,25 @@ pub enum Line {
     Transfer(Box<Value>),
     /// What the cases of one form, or the transfers of one tier, say together.
     Verdict(Box<Verdict>),
-    /// The last line: how it ended, and the machine as it was then.
+    /// What a reader of the run has to know.
+    Note {
+        /// In a sentence.
+        what: String,
+    },
+    /// The run goes on after it had ended or was interrupted; what follows replaces what it had of the same cases, and
+    /// verdicts are given anew.
+    Resumed {
+        /// When and why, in a sentence.
+        what: String,
+    },
+    /// The last line, unless the run was resumed: how it ended, and the machine as it was then.
     End {
         /// How the run ended.
         ended: Ended,
         /// The machine with what is only known after the run.
         machine: Box<Machine>,
+        /// Where the time went.
+        spent: Option<TimeSpent>,
     },
 }
 
@@ -121,9 +134,17 @@ pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
             (Line::Prediction(case) | Line::Case(case), Some(run)) => put_case(&mut run.cases, *case),
             (Line::Transfer(transfer), Some(run)) => put_transfer(&mut run.transfers, *transfer),
             (Line::Verdict(verdict), Some(run)) => run.verdicts.push(*verdict),
-            (Line::End { ended, machine }, Some(run)) => {
+            (Line::Note { what }, Some(run)) => run.notes.push(what),
+            (Line::Resumed { what }, Some(run)) => {
+                run.ended = Ended::Interrupted;
+                run.verdicts.clear();
+                run.spent = None;
+                run.notes.push(what);
+            }
+            (Line::End { ended, machine, spent }, Some(run)) => {
                 run.ended = ended;
                 run.machine = *machine;
+                run.spent = spent;
             }
         }
     }
@@ -147,8 +168,14 @@ fn parse(content: &str) -> Result<Line, Error> {
         "verdict" => FromJson::from_json(&value).map(Line::Verdict),
         "end" => {
             let end = object(&value)?;
-            Ok(Line::End { ended: field(end, "ended")?, machine: field(end, "machine")? })
+            Ok(Line::End {
+                ended: field(end, "ended")?,
+                machine: field(end, "machine")?,
+                spent: field_or_default(end, "spent")?,
+            })
         }
+        "note" => Ok(Line::Note { what: field(object(&value)?, "what")? }),
+        "resumed" => Ok(Line::Resumed { what: field(object(&value)?, "what")? }),
         kind => Err(Error::field("line", format!("{kind:?} is no kind of line"))),
     }
 }
@@ -189,6 +216,8 @@ fn begin(header: Header, line: usize) -> Result<Run, LineWarning> {
         cases: Vec::new(),
         transfers: Vec::new(),
         verdicts: Vec::new(),
+        notes: Vec::new(),
+        spent: None,
     })
 }
 
@@ -218,6 +247,7 @@ fn put_case(cases: &mut Vec<Case>, case: Case) {
 mod tests {
     use super::*;
     use crate::run::tests::{case, measured};
+    use crate::run::verdicts;
 
     fn header() -> Line {
         Line::Header(Box::new(Header {
@@ -248,7 +278,7 @@ mod tests {
             Line::Prediction(Box::new(case(1, "gqa", 0.2, None))),
             Line::Case(Box::new(case(0, "gqa", 0.1, Some(measured(0.3))))),
             Line::Case(Box::new(case(0, "gqa", 0.1, Some(measured(0.11))))),
-            Line::End { ended: Ended::Complete, machine: Box::default() },
+            Line::End { ended: Ended::Complete, machine: Box::default(), spent: None },
         ];
         let read = read_lines(&text(&lines)).unwrap();
         assert!(read.warnings.is_empty());
@@ -256,6 +286,31 @@ mod tests {
         assert_eq!(read.run.cases.len(), 2);
         assert_eq!(read.run.cases[0].measured, Some(measured(0.11)));
         assert_eq!(read.run.cases[1].measured, None);
+    }
+
+    #[test]
+    fn a_resumed_run_keeps_what_it_had_and_is_judged_anew() {
+        let missing = Case { status: "partial: not measured yet".to_owned(), ..case(1, "gqa", 0.2, None) };
+        let whole = case(0, "gqa", 0.1, Some(measured(0.11)));
+        let spent = Some(TimeSpent { whole_seconds: 3.0, ..TimeSpent::default() });
+        let lines = [
+            header(),
+            Line::Case(Box::new(whole.clone())),
+            Line::Prediction(Box::new(missing.clone())),
+            Line::Verdict(Box::new(verdicts(std::slice::from_ref(&whole)).remove(0))),
+            Line::End { ended: Ended::Partial, machine: Box::default(), spent },
+            Line::Resumed { what: "resumed for 1 of 2 cases".to_owned() },
+            Line::Case(Box::new(case(1, "gqa", 0.2, Some(measured(0.21))))),
+        ];
+        let before = read_lines(&text(&lines[..5])).unwrap().run;
+        assert_eq!((before.ended, before.spent, before.verdicts.len()), (Ended::Partial, spent, 1));
+        assert!(before.cases[1].is_missing() && !before.cases[0].is_missing());
+        let read = read_lines(&text(&lines)).unwrap();
+        assert!(read.warnings.is_empty(), "{:?}", read.warnings);
+        let run = read.run;
+        assert_eq!((run.ended, run.spent, run.verdicts.len()), (Ended::Interrupted, None, 0));
+        assert_eq!((&run.cases[0], run.cases[1].is_missing()), (&whole, false));
+        assert_eq!(run.notes, ["resumed for 1 of 2 cases"]);
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub struct Transfer {
     pub bytes: Bytes,
     /// Whose state it is; `null` for random blocks.
     pub state: Option<StateMoved>,
-    /// What a fit to the declared half of the tier's points says of it. A state is predicted before it is moved.
+    /// Computed and stored before a state is moved; `null` for random blocks.
+    pub predicted: Option<PredictedTransfer>,
+    /// What a fit to the declared half of the tier's points says of random blocks; no prediction.
     pub fitted: Option<FittedTransfer>,
     /// What came out.
     pub measured: Option<MeasuredTransfer>,
@@ -132,19 +134,49 @@ impl Pattern {
     }
 }
 
-/// Whose state was moved, and how it was laid out.
+/// Whose state was moved, and how it was laid out: block by block, each on whole pages of 4096 bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StateMoved {
     /// Catalogue id or path.
     pub model: String,
+    /// Whose blocks they are, with the version whose rules were followed.
+    pub engine: String,
     /// Tokens of the request.
     pub context: Tokens,
     /// Tokens of one block.
     pub block_tokens: Tokens,
-    /// Bytes that sizing counts of what is laid out.
-    pub state_bytes: Bytes,
-    /// Bytes that whole blocks and whole pages add.
-    pub padding_bytes: Bytes,
+    /// Dense bytes of the whole request.
+    pub logical_bytes: Bytes,
+    /// Blocks of the whole request; more than were moved where memory, disk or time asked for fewer.
+    pub blocks_total: u64,
+    /// The blocks that were moved, by size.
+    pub parts: Vec<StatePart>,
+    /// What whole pages add to the blocks that were moved.
+    pub page_padding_bytes: Bytes,
+}
+
+/// Blocks of one size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StatePart {
+    /// What they hold, in words.
+    pub what: String,
+    /// How many were moved.
+    pub blocks: u64,
+    /// Bytes of one, without what whole pages add.
+    pub block_bytes: Bytes,
+}
+
+/// What was computed before a state was moved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PredictedTransfer {
+    /// Bytes of its blocks in memory, whole pages included: what will be asked for.
+    pub bytes: Bytes,
+    /// The time, from α and β; `null` where no steady transfer gave them.
+    pub seconds: Option<f64>,
+    /// `fitted`: the constants were fitted to transfers of random blocks, none of which is this one.
+    pub grade: Grade,
+    /// The constants, with the residuals of the points that they were fitted to.
+    pub link: Option<LinkFit>,
 }
 
 /// What a fit says of a transfer.
@@ -161,6 +193,8 @@ pub struct FittedTransfer {
 /// What came out of one transfer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredTransfer {
+    /// Bytes asked of the system for the blocks in memory; `null` for random blocks, which lie in a larger memory.
+    pub asked_bytes: Option<Bytes>,
     /// The time of one transfer.
     pub seconds: SampleSummary,
     /// Bytes over the median time.
@@ -177,10 +211,14 @@ impl Transfer {
         self.status == "ok"
     }
 
-    /// (fitted − measured) / measured.
+    /// (predicted − measured) / measured of a state, (fitted − measured) / measured of random blocks.
     pub fn time_error(&self) -> Option<f64> {
         let measured = self.measured.as_ref()?.seconds.median;
-        (measured > 0.0).then_some(self.fitted.as_ref()?.seconds.0 / measured - 1.0)
+        let said = match &self.predicted {
+            Some(predicted) => predicted.seconds?,
+            None => self.fitted.as_ref()?.seconds.0,
+        };
+        (measured > 0.0).then_some(said / measured - 1.0)
     }
 
     /// What a fit sees of it.
@@ -190,32 +228,52 @@ impl Transfer {
     }
 }
 
-/// One verdict for each tier that has transfers. Only those judge that no fit was made from; `worst` names a case and is
-/// `null`, the sentence names the transfer.
+/// One verdict for each tier over random blocks, and one over states. Only those judge that no fit was made from; `worst`
+/// names a case and is `null`, the sentence names the transfer.
 pub fn transfer_verdicts(transfers: &[Transfer]) -> Vec<Verdict> {
-    let has = |tier: &TierName| transfers.iter().any(|transfer| transfer.tier == *tier);
-    TierName::ALL.into_iter().filter(has).map(|tier| verdict_of(tier, transfers)).collect()
+    let mut verdicts = Vec::new();
+    for (tier, of) in TierName::ALL.into_iter().flat_map(|tier| [(tier, Over::Blocks), (tier, Over::States)]) {
+        let mut own = transfers.iter().filter(|transfer| transfer.tier == tier && Over::of(transfer) == of);
+        if own.clone().next().is_some() {
+            verdicts.push(verdict_of(tier, of, &mut own));
+        }
+    }
+    verdicts
 }
 
-fn verdict_of(tier: TierName, transfers: &[Transfer]) -> Verdict {
-    let unseen = || {
-        transfers.iter().filter(|transfer| {
-            transfer.tier == tier
-                && transfer.measured.is_some()
-                && transfer.correct != Some(false)
-                && !transfer.fit_half
+/// What a verdict is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Over {
+    Blocks,
+    States,
+}
+
+impl Over {
+    fn of(transfer: &Transfer) -> Self {
+        if transfer.state.is_some() { Self::States } else { Self::Blocks }
+    }
+}
+
+fn verdict_of(tier: TierName, of: Over, transfers: &mut dyn Iterator<Item = &Transfer>) -> Verdict {
+    let unseen: Vec<&Transfer> = transfers
+        .filter(|transfer| {
+            transfer.measured.is_some() && transfer.correct != Some(false) && !transfer.fit_half
         })
-    };
-    let judged: Vec<(&Transfer, f64)> = unseen()
+        .collect();
+    let judged: Vec<(&Transfer, f64)> = unseen
+        .iter()
         .filter(|transfer| transfer.is_steady())
-        .filter_map(|transfer| Some((transfer, transfer.time_error()?)))
+        .filter_map(|transfer| Some((*transfer, transfer.time_error()?)))
         .collect();
     let signed: Vec<f64> = judged.iter().map(|(_, error)| *error).collect();
     let absolute: Vec<f64> = signed.iter().map(|error| error.abs()).collect();
     let mut verdict = Verdict {
-        of: tier.word().to_owned(),
+        of: match of {
+            Over::Blocks => tier.word().to_owned(),
+            Over::States => format!("{} states", tier.word()),
+        },
         points: count(judged.len()),
-        unsteady: count(unseen().filter(|transfer| !transfer.is_steady()).count()),
+        unsteady: count(unseen.iter().filter(|transfer| !transfer.is_steady()).count()),
         median_error: quantile(&absolute, 0.5),
         p90_error: quantile(&absolute, 0.9),
         bias: quantile(&signed, 0.5),
@@ -227,28 +285,39 @@ fn verdict_of(tier: TierName, transfers: &[Transfer]) -> Verdict {
         sentence: String::new(),
     };
     let worst = judged.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    verdict.sentence = sentence(&verdict, worst.copied());
+    verdict.sentence = sentence(&verdict, of, worst.copied());
     verdict
 }
 
-fn sentence(verdict: &Verdict, worst: Option<(&Transfer, f64)>) -> String {
-    let tier = &verdict.of;
+fn sentence(verdict: &Verdict, of: Over, worst: Option<(&Transfer, f64)>) -> String {
+    let name = &verdict.of;
     let left_out = match verdict.unsteady {
         0 => String::new(),
         n => format!("; {n} unsteady or with too few samples left out"),
     };
     let (Some(median), Some(bias), Some((transfer, error))) = (verdict.median_error, verdict.bias, worst)
     else {
-        return format!("{tier}: no steady transfer judges the fit{left_out}.");
+        return match of {
+            Over::Blocks => format!("{name}: no steady transfer judges the fit{left_out}."),
+            Over::States => format!("{name}: no steady transfer judges the prediction{left_out}."),
+        };
+    };
+    let (what, said) = match of {
+        Over::Blocks => ("transfers that the fits have not seen", "fitted"),
+        Over::States => ("saves and restores, predicted from α and β,", "predicted"),
     };
     let side = match bias {
-        bias if bias.abs() < 0.02 => "with no clear bias",
-        bias if bias < 0.0 => "transfers are typically slower than fitted",
-        _ => "transfers are typically faster than fitted",
+        bias if bias.abs() < 0.02 => "with no clear bias".to_owned(),
+        bias if bias < 0.0 => format!("transfers are typically slower than {said}"),
+        _ => format!("transfers are typically faster than {said}"),
+    };
+    let whose = match &transfer.state {
+        Some(state) => format!("{} at {} tokens, ", state.model, state.context),
+        None => String::new(),
     };
     format!(
-        "{tier}: over {} transfers that the fits have not seen the time is {:.1} % off in the median, {side}; the worst is \
-         {:+.0} % at a {} of {} blocks of {} bytes ({}){left_out}.",
+        "{name}: over {} {what} the time is {:.1} % off in the median, {side}; the worst is \
+         {:+.0} % at a {} of {whose}{} blocks of {} bytes ({}){left_out}.",
         verdict.points,
         median * 100.0,
         error * 100.0,
@@ -287,8 +356,10 @@ mod tests {
             state: None,
             fit_half: used,
             method: None,
+            predicted: None,
             fitted: Some(FittedTransfer { seconds: FittedTime(fitted), grade: Grade::Fitted, link: link() }),
             measured: Some(MeasuredTransfer {
+                asked_bytes: None,
                 seconds,
                 bytes_per_second: 1_048_576.0 / measured,
                 samples_seconds: vec![measured; 10],
@@ -330,6 +401,38 @@ mod tests {
         let verdict = &transfer_verdicts(&[transfer(0, 1.0, true, 1.0, "ok")])[0];
         assert_eq!((verdict.median_error, verdict.p90_error, verdict.bias), (None, None, None));
         assert_eq!(verdict.sentence, "file: no steady transfer judges the fit.");
+    }
+
+    #[test]
+    fn states_have_a_verdict_of_their_own_over_predictions() {
+        let mut state = transfer(1, 9.0, false, 1.25, "ok");
+        state.state = Some(StateMoved {
+            model: "minimax-m2.7".to_owned(),
+            engine: "vllm@0.33".to_owned(),
+            context: Tokens::new(16_384),
+            block_tokens: Tokens::new(16),
+            logical_bytes: Bytes::new(1 << 20),
+            blocks_total: 256,
+            parts: Vec::new(),
+            page_padding_bytes: Bytes::ZERO,
+        });
+        state.predicted = Some(PredictedTransfer {
+            bytes: Bytes::new(1 << 20),
+            seconds: Some(1.0),
+            grade: Grade::Fitted,
+            link: Some(link()),
+        });
+        let verdicts = transfer_verdicts(&[transfer(0, 1.0, false, 1.0, "ok"), state]);
+        // 1 s predicted against 1.25 s measured: −20 %, and the fit of 9 s beside it is not looked at.
+        assert_eq!((verdicts[0].of.as_str(), verdicts[1].of.as_str()), ("file", "file states"));
+        assert_eq!((verdicts[0].points, verdicts[1].points), (1, 1));
+        assert!((verdicts[1].bias.unwrap() + 0.2).abs() < 1e-12);
+        assert_eq!(
+            verdicts[1].sentence,
+            "file states: over 1 saves and restores, predicted from α and β, the time is 20.0 % off in the median, transfers \
+             are typically slower than predicted; the worst is -20 % at a restore of minimax-m2.7 at 16,384 tokens, 256 blocks \
+             of 4096 bytes (fragments)."
+        );
     }
 
     #[test]

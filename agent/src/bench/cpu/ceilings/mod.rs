@@ -24,6 +24,8 @@ use crate::bench::{Interrupt, stats};
 
 /// Fewer turns than this are not taken, even when the time is up.
 const LEAST_TURNS: usize = 5;
+/// A machine that is too slow for [`LEAST_TURNS`] gets so many times the time that was meant, and fewer turns after that.
+const LATEST: f64 = 1.5;
 /// How long one sample of multiply-adds at the peak is: several turns of the system's scheduler.
 const PEAK_SAMPLE: Duration = Duration::from_millis(10);
 /// How long the other samples on cached data are.
@@ -116,14 +118,14 @@ pub(super) fn measure(
         kept.one_write.push(change(pool, set, buffer, Pass::Write, Cores::First));
         kept.one_copy.push(change(pool, set, buffer, Pass::Copy, Cores::First));
         kept.write.push(change(pool, set, buffer, Pass::Write, Cores::All));
-        if turn > 0 {
+        // Where one turn takes all of the time there is no other.
+        if turn > 0 || started.elapsed() > time {
             turns.add(kept);
         }
         let enough = turns.read.len() >= LEAST_TURNS && started.elapsed() + begun.elapsed() > time;
-        if enough || started.elapsed() > time * 3 || interrupt.is_set() {
-            if turns.read.is_empty() {
-                continue;
-            }
+        let is_late = started.elapsed() > time.mul_f64(LATEST) && !turns.read.is_empty();
+        // Who asks to stop has no use for the figures.
+        if enough || is_late || interrupt.is_set() {
             break;
         }
     }
