@@ -29,8 +29,10 @@ pub(super) fn run_figures(page: Page, run: &Shared<Run>) -> AnyView {
     let memory = drawn(run, |page, run, width| memory(run, width, page.view(|view| view.units)), third);
     let said = if run.cases.iter().any(|case| resident(case).is_some()) {
         "Line: predicted bytes. Ring: what the system shows as resident."
-    } else {
+    } else if run.cases.iter().any(|case| case.measured.is_some()) {
         "Line: predicted bytes. This system does not say what is resident."
+    } else {
+        "Line: predicted bytes. Nothing was measured, so nothing is known of what would be resident."
     };
     let (time_title, memory_title) = match Share::of(run) {
         Share::Whole => ("Time of a decode step", "Memory of the state"),

@@ -2,15 +2,18 @@
 
 mod cases;
 mod figures;
+mod jobs;
 mod run_list;
 mod series;
 mod summary;
+mod transfers;
 
 use leptos::prelude::*;
 
 use crate::agent_client::{self, RunRow};
 use crate::erased::{effect, part};
 use crate::state::{Agent, Page, Shared};
+use jobs::Jobs;
 use run_list::run_list;
 
 /// The agent's runs, as far as they are known.
@@ -33,11 +36,9 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
     effect(move || match page.agent() {
         Agent::Asking => {}
         Agent::Absent => listed.set(Listed::NoAgent),
-        Agent::Present(_) => leptos::task::spawn_local(async move {
-            let runs = agent_client::runs().await;
-            let _ = listed.try_set(runs.map_or_else(Listed::Failed, Listed::Runs));
-        }),
+        Agent::Present(_) => {}
     });
+    let jobs = Jobs::new(page, listed);
     let wanted = Memo::new(move |_| {
         let newest = || listed.with(|listed| Some(listed.rows().first()?.run.clone()));
         let last_opened = || page.opened.with(|opened| Some(opened.runs.last()?.run.clone()));
@@ -48,8 +49,11 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
         let Some(name) = wanted.get() else { return nothing_yet(&listed.get()) };
         if let Some(run) = page.opened.with(|opened| opened.runs.iter().find(|run| run.run == name).cloned())
         {
-            let parts =
-                vec![summary::summary(&run), figures::run_figures(page, &run), cases::case_table(&run)];
+            let mut parts = vec![summary::summary(jobs, &run)];
+            if !run.cases.is_empty() {
+                parts.extend([figures::run_figures(page, &run), cases::case_table(&run)]);
+            }
+            parts.push(transfers::transfer_tables(&run));
             return parts.into_any();
         }
         match failure.get() {
@@ -63,7 +67,7 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
     };
     view! {
         <div class="measure room">
-            {run_list(page, listed, wanted)}
+            {run_list(page, jobs, listed, wanted)}
             <main id="content">{part(shown)}</main>
         </div>
     }
@@ -118,7 +122,7 @@ fn nothing_yet(listed: &Listed) -> AnyView {
             <div class="nothing">
                 <h1>"Nothing is measured yet on this machine"</h1>
                 <p>
-                    "Measure with " <code>"kvscope bench run --backend cpu --forms gqa,mla --budget 30s"</code>
+                    "Start a run here, or by " <code>"kvscope bench run --forms gqa,mla --budget 30s"</code>
                     ": it predicts each point from ceilings measured on the same machine, then measures it."
                 </p>
             </div>

@@ -1,12 +1,18 @@
 use leptos::prelude::*;
 
 use super::Listed;
+use super::jobs::Jobs;
 use crate::erased::{on, part, truth};
 use crate::state::{Page, Step};
 use crate::ui::open_file;
 
 /// The runs to choose from: the agent's, and those that were opened here.
-pub(super) fn run_list(page: Page, listed: RwSignal<Listed>, wanted: Memo<Option<String>>) -> AnyView {
+pub(super) fn run_list(
+    page: Page,
+    jobs: Jobs,
+    listed: RwSignal<Listed>,
+    wanted: Memo<Option<String>>,
+) -> AnyView {
     let rows = move || {
         let mut rows: Vec<(String, String)> = listed
             .with(|listed| listed.rows().iter().map(|row| (row.run.clone(), row.about.clone())).collect());
@@ -23,6 +29,7 @@ pub(super) fn run_list(page: Page, listed: RwSignal<Listed>, wanted: Memo<Option
     };
     view! {
         <aside class="controls" aria-label="Runs">
+            {jobs.view()}
             <section>
                 <h2>"Runs"</h2>
                 {part(rows)}
