@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use clap::Args;
 use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem, layer_ranges};
 use serde::Serialize;
@@ -122,20 +124,8 @@ fn components(
 
 fn grouped_rows(report: &Report) -> Result<Figures, Failure> {
     let mut table = Figures::new(3, &["layers", "mixer", "keeps", "count", "each", "all"]);
-    let mut shown = vec![false; report.layers.len()];
-    for (index, layer) in report.layers.iter().enumerate() {
-        if shown[index] {
-            continue;
-        }
-        let equal: Vec<usize> = (index..report.layers.len())
-            .filter(|other| {
-                let other = &report.layers[*other];
-                other.mixer == layer.mixer && other.borrows == layer.borrows && other.bytes == layer.bytes
-            })
-            .collect();
-        for other in &equal {
-            shown[*other] = true;
-        }
+    for equal in groups(&report.layers) {
+        let layer = &report.layers[equal[0]];
         table.row([
             layer_ranges(&equal),
             layer.mixer.clone(),
@@ -154,6 +144,20 @@ fn grouped_rows(report: &Report) -> Result<Figures, Failure> {
         report.resident_bytes.to_string(),
     ]);
     Ok(table)
+}
+
+/// Layers that do and keep the same, by their places, in the order of the first of each.
+fn groups(layers: &[LayerRow]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known: HashMap<_, usize> = HashMap::new();
+    for (index, layer) in layers.iter().enumerate() {
+        let group = *known.entry((&layer.mixer, &layer.borrows, layer.bytes)).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(equal) => equal.push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    groups
 }
 
 fn each_row(report: &Report) -> Figures {

@@ -1,5 +1,6 @@
 //! What a config says, layer by layer, free of any engine.
 
+use crate::distinct::Places;
 use crate::fact::Fact;
 use crate::format::{KvFormat, StateFormat};
 use crate::mixer::Mixer;
@@ -77,15 +78,15 @@ pub(crate) struct ModelFacts {
 
 impl Architecture {
     pub(crate) fn new(drafts: Vec<LayerDraft>, facts: ModelFacts, warnings: Vec<Warning>) -> Self {
-        let mut classes: Vec<LayerClass> = Vec::new();
+        let mut classes = Classes::default();
         let mut layers = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.into_iter().enumerate() {
-            let class = class_of(&mut classes, draft);
-            classes[class].layers.push(index);
+            let class = classes.of(draft);
+            classes.list[class].layers.push(index);
             layers.push(class);
         }
         Self {
-            classes,
+            classes: classes.list,
             layers,
             dtype: facts.dtype,
             recurrent_dtype: facts.recurrent_dtype,
@@ -105,13 +106,14 @@ impl Architecture {
     pub(crate) fn with_layers(&self, kinds: &[LayerDraft], layers: &[usize]) -> Self {
         let mut other =
             Self { classes: Vec::new(), layers: Vec::with_capacity(layers.len()), ..self.clone() };
+        let mut classes = Classes::default();
         let mut class_of_kind: Vec<Option<usize>> = vec![None; kinds.len()];
         for (index, kind) in layers.iter().enumerate() {
-            let class = *class_of_kind[*kind]
-                .get_or_insert_with(|| class_of(&mut other.classes, kinds[*kind].clone()));
-            other.classes[class].layers.push(index);
+            let class = *class_of_kind[*kind].get_or_insert_with(|| classes.of(kinds[*kind].clone()));
+            classes.list[class].layers.push(index);
             other.layers.push(class);
         }
+        other.classes = classes.list;
         other
     }
 
@@ -191,14 +193,27 @@ impl Architecture {
     }
 }
 
-/// The index of the class that `draft` belongs to, a new one where it is unlike those before.
-fn class_of(classes: &mut Vec<LayerClass>, draft: LayerDraft) -> usize {
-    let known =
-        classes.iter().position(|class| class.mixers == draft.mixers && class.borrows == draft.borrows);
-    known.unwrap_or_else(|| {
-        classes.push(LayerClass { mixers: draft.mixers, borrows: draft.borrows, layers: Vec::new() });
-        classes.len() - 1
-    })
+/// Classes under construction.
+#[derive(Default)]
+struct Classes {
+    list: Vec<LayerClass>,
+    places: Places,
+}
+
+impl Classes {
+    /// The index of the class that `draft` belongs to, a new one where it is unlike those before.
+    fn of(&mut self, draft: LayerDraft) -> usize {
+        let is_equal = |class: usize| {
+            let class = &self.list[class];
+            class.mixers == draft.mixers && class.borrows == draft.borrows
+        };
+        let parts = (&draft.mixers, &draft.borrows);
+        if let Some(known) = self.places.find_or_add(parts, self.list.len(), is_equal) {
+            return known;
+        }
+        self.list.push(LayerClass { mixers: draft.mixers, borrows: draft.borrows, layers: Vec::new() });
+        self.list.len() - 1
+    }
 }
 
 impl LayerClass {

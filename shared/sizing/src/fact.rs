@@ -1,4 +1,5 @@
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use serde::Serialize;
 
@@ -85,6 +86,12 @@ impl PartialEq for Fact {
 }
 
 impl Eq for Fact {}
+
+impl Hash for Fact {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.value.hash(state);
+    }
+}
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@ use serde::Serialize;
 use crate::{Bytes, BytesPerToken, Result, Tokens};
 
 /// How a state component of one layer grows with the tokens of one request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(tag = "growth", rename_all = "snake_case")]
 pub enum Growth {
     /// One entry a token.

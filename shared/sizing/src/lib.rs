@@ -30,6 +30,7 @@ mod catalogue;
 mod compare;
 mod config;
 mod derivation;
+mod distinct;
 mod error;
 mod fact;
 mod format;

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use crate::architecture::Architecture;
+use crate::distinct::Places;
 use crate::growth::Growth;
 use crate::service::WindowPolicy;
 use crate::settings::Settings;
@@ -108,6 +109,7 @@ impl StateModel {
     pub fn new(architecture: &Architecture, settings: &Settings) -> Result<Self> {
         let formats = architecture.formats(settings);
         let mut parts: Vec<Part> = Vec::new();
+        let mut places = Places::default();
         let mut classes = Vec::with_capacity(architecture.classes().len());
         for class in architecture.classes() {
             let mut kept = Vec::new();
@@ -118,10 +120,11 @@ impl StateModel {
             }
             for component in &kept {
                 let layers = class.layers.len() as u64;
-                match parts.iter_mut().find(|part| same_bytes(&part.component, component)) {
+                let is_equal = |part: usize| bytes_of(&parts[part].component) == bytes_of(component);
+                match places.find_or_add(bytes_of(component), parts.len(), is_equal) {
                     Some(part) => {
-                        part.layers += layers;
-                        part.places.extend(&class.layers);
+                        parts[part].layers += layers;
+                        parts[part].places.extend(&class.layers);
                     }
                     None => parts.push(Part {
                         component: component.clone(),
@@ -288,13 +291,9 @@ fn sum(parts: &[ComponentSize], figure: impl Fn(&ComponentSize) -> Option<Bytes>
     parts.iter().filter_map(figure).try_fold(Bytes::ZERO, Bytes::plus)
 }
 
-/// Whether two components of different layers can be counted as one part.
-fn same_bytes(a: &StateComponent, b: &StateComponent) -> bool {
-    let reads = |component: &StateComponent| match component.reads {
-        Reads::Everything => None,
-        Reads::TopEntries(limit) => Some(limit),
-    };
-    a.kind == b.kind && a.growth == b.growth && a.format == b.format && reads(a) == reads(b)
+/// What two components of different layers have in common where they can be counted as one part.
+fn bytes_of(component: &StateComponent) -> (ComponentKind, Growth, &'static str, Reads) {
+    (component.kind, component.growth, component.format, component.reads)
 }
 
 /// The field names of the command line contract. What is not computed yet is null, never 0.

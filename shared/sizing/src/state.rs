@@ -47,7 +47,7 @@ pub enum Lifecycle {
 }
 
 /// What one decode step reads of a component.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Reads {
     /// Every byte that is kept.
     Everything,

@@ -7,7 +7,7 @@ use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
 use crate::{Bytes, Error, Result, Tokens};
 
 /// The shape of K and V of one attention layer, in heads and values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct Heads {
     /// Query heads, where the config names them.
     pub query_heads: Option<Fact>,

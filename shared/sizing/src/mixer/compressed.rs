@@ -12,7 +12,7 @@ use crate::{Bytes, Result, Tokens};
 ///
 /// One entry is both K and V. Sources: the DeepSeek-V4 report (arXiv 2606.19348, cache layout), FlashMLA's README for
 /// the record sizes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct CompressedAttention {
     /// Values of one entry.
     pub width: Fact,
@@ -29,7 +29,7 @@ pub struct CompressedAttention {
 }
 
 /// The compressed branch of one layer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct Compression {
     /// Tokens that become one entry.
     pub ratio: Fact,
@@ -44,7 +44,7 @@ pub struct Compression {
 }
 
 /// What a compressor keeps: `rows` rows of `values` FP32 values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct CompressorRows {
     /// Rows kept.
     pub rows: Fact,
@@ -53,7 +53,7 @@ pub struct CompressorRows {
 }
 
 /// The record layout where nothing is set.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Generation {
     /// DeepSeek-V4: 584-byte records for entries and window.
     V4,

@@ -9,7 +9,7 @@ use crate::{Result, Tokens};
 
 /// The latent of multi-head latent attention (DeepSeek-V2, section 2.1): all heads share `rank` values and `rope` rotary
 /// values a token. It is not divided by tensor parallelism.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct Latent {
     /// `kv_lora_rank`
     pub rank: Fact,
@@ -24,7 +24,7 @@ pub struct Latent {
 }
 
 /// Keys of an indexer: one of `width` values for every token, or for every `pool` tokens.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct IndexKeys {
     /// Values of one key.
     pub width: Fact,
@@ -41,7 +41,7 @@ pub struct IndexKeys {
 }
 
 /// The layout of index keys that its mixer brings where nothing is set.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum IndexLayout {
     /// DeepSeek-V3.2: FP8 with a 4-byte scale.
     Dsa,

@@ -19,7 +19,7 @@ use crate::settings::Formats;
 use crate::state::StateComponent;
 
 /// What a layer does along the sequence.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub enum Mixer {
     /// Full attention: MHA, GQA or MQA by its head counts.
     Full(Heads),

@@ -9,7 +9,7 @@ use crate::{Bytes, Result};
 /// A mixer whose state has a fixed size: a recurrent state, a short convolution's last inputs, or both.
 ///
 /// Shapes: vLLM 0.33 `mamba_utils` and SGLang 0.5.23 `mamba_utils`, unsharded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct Recurrent {
     /// Which recurrence, with its state's shape.
     pub recurrence: Recurrence,
@@ -18,7 +18,7 @@ pub struct Recurrent {
 }
 
 /// The recurrence and the values of its state.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub enum Recurrence {
     /// `v_heads × v_dim × k_dim` values (Gated DeltaNet, arXiv 2412.06464).
     GatedDeltaNet {
@@ -66,7 +66,7 @@ pub enum Recurrence {
 }
 
 /// A short causal convolution: it keeps the last `kernel − 1` inputs of every channel.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Hash, PartialEq)]
 pub struct Conv {
     /// Taps of the kernel.
     pub kernel: Fact,
