@@ -16,15 +16,20 @@ impl GgmlBlocks for KvFormat {
     }
 }
 
+/// What `-ctk` and `-ctv` of llama.cpp take (`common/arg.cpp`, `kv_cache_types`).
+fn is_of_llama_cpp(format: KvFormat) -> bool {
+    format.is_ggml_block() || matches!(format, KvFormat::F32 | KvFormat::F16 | KvFormat::Bf16)
+}
+
 /// Refuses formats that the query's engine has no kernels for: ggml's quantised blocks in vLLM, SGLang and TensorRT-LLM
-/// (their `--kv-cache-dtype` lists none of them).
+/// (their `--kv-cache-dtype` lists none of them), and all but ggml's own types in llama.cpp.
 ///
 /// # Errors
 ///
 /// The first such setting.
 pub(super) fn check(query: &Query<'_>) -> Result<()> {
     let kind = query.engine.kind();
-    if !matches!(kind, EngineKind::Vllm | EngineKind::SgLang | EngineKind::TrtLlm) {
+    if matches!(kind, EngineKind::Logical | EngineKind::Transformers) {
         return Ok(());
     }
     let settings = query.settings;
@@ -35,7 +40,14 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
         ("cross_dtype", settings.cross_dtype),
     ];
     for (name, format) in asked {
-        if let Some(format) = format.filter(GgmlBlocks::is_ggml_block) {
+        let Some(format) = format else { continue };
+        if kind == EngineKind::LlamaCpp && !is_of_llama_cpp(format) {
+            let known: Vec<&str> =
+                KvFormat::all().filter(|(_, known)| is_of_llama_cpp(*known)).map(|(name, _)| name).collect();
+            let what = format!("{} is no type of llama.cpp; it stores {}", format.name(), known.join(", "));
+            return Err(Error::setting(name, what));
+        }
+        if kind != EngineKind::LlamaCpp && format.is_ggml_block() {
             let what = format!(
                 "{} is a type of llama.cpp, which {} does not store; use bf16 or fp8",
                 format.name(),
@@ -81,6 +93,21 @@ mod tests {
             assert_eq!(refusal(HEADS, engine, &[("kv_dtype", "fp8")]), None, "{engine}");
         }
         assert_eq!(refusal(HEADS, "llama.cpp", &[("kv_dtype", "q8_0")]), None);
+    }
+
+    /// `kv_cache_types` of llama.cpp: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.
+    #[test]
+    fn llama_cpp_takes_its_own_types_alone() {
+        for name in ["kv_dtype", "k_dtype", "v_dtype"] {
+            for foreign in ["fp8", "int8_per_token_head", "nvfp4", "fp8_ds_mla"] {
+                let error = refusal(HEADS, "llama.cpp", &[(name, foreign)]).unwrap();
+                let start = format!("{name}: {foreign} is no type of llama.cpp; it stores bf16, f16, f32, ");
+                assert!(error.starts_with(&start), "{error}");
+            }
+            for own in ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"] {
+                assert_eq!(refusal(HEADS, "llama.cpp", &[(name, own)]), None, "{own}");
+            }
+        }
     }
 
     /// `llama_init_from_model`: "V cache quantization requires `flash_attn`".

@@ -135,7 +135,13 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     };
     let added = reading.figures.add(topics[0], found.total, line, found.start, found.end);
     added.of = found.cells;
-    added.means = if recurrent { None } else { Some(means(&found, window)) };
+    added.means = match (recurrent, window) {
+        (true, _) => None,
+        (false, true) => {
+            Some(format!("window layers: {}, the window and a batch, not the context", cells_of(&found)))
+        }
+        (false, false) => Some(format!("{}, allocated in full at start", cells_of(&found))),
+    };
     for ((kind, size, start, end), (topic, setting)) in
         found.sides.iter().zip([(topics[1], "k_dtype"), (topics[2], "v_dtype")])
     {
@@ -147,7 +153,8 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     Some(())
 }
 
-fn means(found: &Allocation<'_>, window: bool) -> String {
+/// `a cache of 4,096 cells for each of 4 sequences`
+fn cells_of(found: &Allocation<'_>) -> String {
     let cells = found.cells.map_or(String::new(), |cells| format!(" of {} cells", group_digits(cells)));
     let shared = match (found.sequences, found.streams) {
         (Some(sequences), Some(1)) if sequences > 1 => format!(", shared by {sequences} sequences"),
@@ -156,10 +163,7 @@ fn means(found: &Allocation<'_>, window: bool) -> String {
         }
         _ => String::new(),
     };
-    if window {
-        return format!("window layers: a cache{cells}{shared}, the window and a batch, not the context");
-    }
-    format!("a cache{cells}{shared}, allocated in full at start")
+    format!("a cache{cells}{shared}")
 }
 
 fn allocation(line: &Line) -> Option<Allocation<'_>> {

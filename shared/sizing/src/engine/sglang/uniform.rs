@@ -29,7 +29,8 @@ impl UniformPool {
         let mut keys = BytesPerToken::ZERO;
         for class in rank.classes() {
             // Qwen's indexed attention rounds the part of a shared key down, DSA's indexer up.
-            let rounds_down = class.mixers.iter().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)));
+            let shares_down = class.mixers.iter().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)));
+            let share: fn(u64, u64) -> u64 = if shares_down { |key, of| key / of } else { u64::div_ceil };
             for component in &class.components {
                 let entry = component.growth.entry();
                 match quantity_of(component.kind) {
@@ -38,7 +39,7 @@ impl UniformPool {
                         layers += class.layers;
                     }
                     Quantity::IndexBytes => {
-                        key = pooled(component.growth, rounds_down);
+                        key = pooled(component.growth, share);
                         index = index.plus(key.times(class.layers)?)?;
                         keys = keys.plus(component.growth.slope(None)?.times(class.layers)?)?;
                     }
@@ -89,9 +90,8 @@ fn scaled(bytes: Bytes, part: u64, whole: u64) -> Result<Bytes> {
     Ok(Bytes::new(bytes.times(part)?.get() / whole))
 }
 
-/// Bytes of a key for each token: where several share one, their whole bytes of it.
-fn pooled(growth: Growth, rounds_down: bool) -> Bytes {
+/// Bytes of a key for each token: where several share one, the `share` that each is charged in whole bytes.
+fn pooled(growth: Growth, share: fn(u64, u64) -> u64) -> Bytes {
     let Growth::Compressed { entry, ratio } = growth else { return growth.entry() };
-    let ratio = ratio.get().max(1);
-    Bytes::new(if rounds_down { entry.get() / ratio } else { entry.get().div_ceil(ratio) })
+    Bytes::new(share(entry.get(), ratio.get().max(1)))
 }

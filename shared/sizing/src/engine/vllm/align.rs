@@ -5,6 +5,7 @@
 use super::Setup;
 use super::gpu::Family;
 use super::layers::Blocks;
+use super::storage::LatentReader;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Mixer, Recurrence};
 use crate::settings::{GdnPrefillBackend, MambaCacheMode};
@@ -70,7 +71,7 @@ impl Setup<'_> {
 
     /// FlashAttention-MLA 16 and FlashMLA 64 (FP8) on SM90, FlashInfer 32 on `SM10x`, Triton 16 elsewhere.
     fn mla_block(&self) -> u64 {
-        let fp8 = matches!(self.latent_format(false), KvFormat::Fp8 | KvFormat::Fp8DsMla);
+        let fp8 = matches!(self.latent_format(LatentReader::Dense), KvFormat::Fp8 | KvFormat::Fp8DsMla);
         match self.gpu.family {
             Family::Sm90 if fp8 => 64,
             Family::Sm100 => 32,
@@ -130,7 +131,7 @@ impl Setup<'_> {
             let kernel = gcd(64 * pool, block);
             let page = (kernel / pool).max(1).checked_mul(self.index_row(keys)?);
             let page = page.ok_or_else(|| Error::overflow("a page of index keys"))?;
-            alignment = lcm(alignment, lcm(self.latent_row(latent, true)?, page));
+            alignment = lcm(alignment, lcm(self.latent_row(latent, LatentReader::Sparse)?, page));
         }
         Ok(alignment)
     }
@@ -159,8 +160,8 @@ impl Setup<'_> {
                 Mixer::Full(heads) | Mixer::IndexedFull(heads, _) | Mixer::Sliding { heads, .. } => {
                     self.heads_row(heads)?
                 }
-                Mixer::Mla(latent) => self.latent_row(latent, false)?,
-                Mixer::Dsa { latent, .. } => self.latent_row(latent, true)?,
+                Mixer::Mla(latent) => self.latent_row(latent, LatentReader::Dense)?,
+                Mixer::Dsa { latent, .. } => self.latent_row(latent, LatentReader::Sparse)?,
                 _ => continue,
             };
             return Ok(Some(bytes));

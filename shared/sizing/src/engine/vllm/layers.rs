@@ -3,6 +3,7 @@
 use super::Setup;
 use super::gpu::Family;
 use super::spec::{Kind, Spec};
+use super::storage::{EntryOf, LatentReader};
 use crate::architecture::LayerClass;
 use crate::fact::Fact;
 use crate::format::StateFormat;
@@ -99,10 +100,10 @@ impl Setup<'_> {
             }
             Mixer::Mla(latent) => match self.expanded(latent)? {
                 Some(heads) => vec![self.heads_spec(Kind::Full, &heads, block)?],
-                None => vec![self.latent_spec(latent, block, false)?],
+                None => vec![self.latent_spec(latent, block, LatentReader::Dense)?],
             },
             Mixer::Dsa { latent, index, .. } => {
-                let mut specs = vec![self.latent_spec(latent, block, true)?];
+                let mut specs = vec![self.latent_spec(latent, block, LatentReader::Sparse)?];
                 if let Some(keys) = index {
                     specs.push(self.index_spec(keys, block)?);
                     specs.extend(self.pool_ring(keys));
@@ -161,8 +162,8 @@ impl Setup<'_> {
         Ok(Spec { shape, ..plain(kind, block, self.heads_row(heads)?) })
     }
 
-    fn latent_spec(&self, latent: &Latent, block: u64, sparse: bool) -> Result<Spec> {
-        Ok(plain(Kind::Latent, block, self.latent_row(latent, sparse)?))
+    fn latent_spec(&self, latent: &Latent, block: u64, reader: LatentReader) -> Result<Spec> {
+        Ok(plain(Kind::Latent, block, self.latent_row(latent, reader)?))
     }
 
     fn index_spec(&self, keys: &IndexKeys, block: u64) -> Result<Spec> {
@@ -186,7 +187,7 @@ impl Setup<'_> {
         let mut specs = Vec::with_capacity(5);
         if let Some(branch) = &attention.compression {
             let ratio = branch.ratio.get();
-            let (record, alignment) = self.record(attention, false)?;
+            let (record, alignment) = self.record(attention, EntryOf::Stream)?;
             let entry = |kind, entry_bytes| Spec {
                 tokens_per_entry: ratio,
                 alignment,
@@ -214,7 +215,7 @@ impl Setup<'_> {
                 }
             }
         }
-        let (record, alignment) = self.record(attention, true)?;
+        let (record, alignment) = self.record(attention, EntryOf::Window)?;
         let kind = Kind::LatentWindow { window: attention.window.get(), state: false };
         let window_block = match attention.generation {
             crate::mixer::Generation::V4 => 64,

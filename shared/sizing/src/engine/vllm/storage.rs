@@ -15,6 +15,24 @@ use crate::{Error, Result};
 /// A row of DeepSeek-V3.2 in its scaled layout always has room for a rotary part of 64 values.
 const SCALED_ROPE: u64 = 64;
 
+/// Which kernels read a latent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LatentReader {
+    /// Those of plain MLA.
+    Dense,
+    /// Those that read what an indexer chooses.
+    Sparse,
+}
+
+/// Where an entry of compressed attention is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum EntryOf {
+    /// The compressed stream.
+    Stream,
+    /// The window branch.
+    Window,
+}
+
 impl Setup<'_> {
     /// K/V heads of one rank: at least one, so more ranks than heads hold copies.
     pub(super) fn heads_on_rank(&self, heads: u64) -> Result<u64> {
@@ -52,7 +70,7 @@ impl Setup<'_> {
 
     /// The format of latents: what is set, what the checkpoint asks for, FP8 for models of the class of GLM-5 on
     /// `SM10x`, or the model's dtype.
-    pub(super) fn latent_format(&self, sparse: bool) -> KvFormat {
+    pub(super) fn latent_format(&self, reader: LatentReader) -> KvFormat {
         if let Some(format) = self.settings.kv_dtype {
             return format;
         }
@@ -62,16 +80,17 @@ impl Setup<'_> {
         }
         let turns_fp8 =
             matches!(self.architecture.model_type(), Some("glm_moe_dsa" | "glm5_next_text" | "glm5_next"));
-        if sparse && turns_fp8 && self.gpu.family == Family::Sm100 {
+        if reader == LatentReader::Sparse && turns_fp8 && self.gpu.family == Family::Sm100 {
             return KvFormat::Fp8;
         }
         self.model_dtype.into()
     }
 
     /// One token's latent. It is not divided by tensor parallelism.
-    pub(super) fn latent_row(&self, latent: &Latent, sparse: bool) -> Result<u64> {
+    pub(super) fn latent_row(&self, latent: &Latent, reader: LatentReader) -> Result<u64> {
+        let sparse = reader == LatentReader::Sparse;
         let (rank, rope) = (latent.rank.get(), latent.rope.get());
-        let bytes = match self.latent_format(sparse) {
+        let bytes = match self.latent_format(reader) {
             KvFormat::Fp8DsMla => KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get(),
             // FlashMLA's sparse kernels rewrite the flag to their scaled row; FlashInfer's on SM10x keep raw values.
             // FlashInfer's for 512-wide rows on SM90 keep raw values too.
@@ -102,14 +121,17 @@ impl Setup<'_> {
     }
 
     /// The record of a compressed or window entry, and what its pages are aligned to.
-    pub(super) fn record(&self, attention: &CompressedAttention, window: bool) -> Result<(u64, u64)> {
+    pub(super) fn record(&self, attention: &CompressedAttention, kept: EntryOf) -> Result<(u64, u64)> {
         let (width, rope) = (attention.width.get(), attention.rope.get());
         match (self.settings.kv_dtype, attention.generation) {
             (None | Some(KvFormat::Fp8DsMla | KvFormat::Fp8), Generation::V4) => {
                 Ok((KvFormat::Fp8DsMla.entry(width, rope)?.get(), 576))
             }
             (None | Some(KvFormat::Fp8DsMla | KvFormat::Fp8), Generation::V41) => {
-                let format = if window { KvFormat::Mxfp8 } else { KvFormat::Nvfp4 };
+                let format = match kept {
+                    EntryOf::Window => KvFormat::Mxfp8,
+                    EntryOf::Stream => KvFormat::Nvfp4,
+                };
                 Ok((format.entry(width, rope)?.get(), 1))
             }
             (Some(format), _) => Ok((format.entry(width, rope)?.get(), 512)),
