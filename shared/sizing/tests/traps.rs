@@ -148,9 +148,25 @@ fn longcats_layers_have_two_attentions() {
 fn a_width_that_its_expansion_does_not_give_is_told() {
     let mut config = json!({"model_type": "falcon_mamba", "num_hidden_layers": 1, "hidden_size": 4096,
         "intermediate_size": 8192, "expand": 16, "state_size": 16, "conv_kernel": 4, "dtype": "bfloat16"});
-    assert_eq!(doubted(&config, "intermediate_size", "expand"), 0);
+    let told = slope(&config).1;
+    assert!(told.starts_with("intermediate_size: 8192, but expand × hidden_size is 65536"), "{told}");
+    // transformers and vLLM agree on the width, so that a strict reading takes it too.
+    assert!(read_config_text(&config.to_string(), Unknown::Refuse).is_ok());
     config["expand"] = json!(2);
     assert_eq!(slope(&config).1, "");
+}
+
+/// llm-foundry's `MultiQueryAttention` has one K/V head: 2 layers × 2 × 64 × 2 B; with `kv_n_heads` it is that count.
+#[test]
+fn mpts_attention_type_shares_one_head() {
+    let mpt = |attention: Value| {
+        json!({"model_type": "mpt", "n_layers": 2, "n_heads": 8, "d_model": 512, "max_seq_len": 2048,
+            "torch_dtype": "bfloat16", "attn_config": attention})
+    };
+    let of = |attention: Value| slope(&mpt(attention)).0;
+    assert_eq!(of(json!({"attn_type": "multiquery_attention", "alibi": true})), 2 * 2 * 64 * 2);
+    assert_eq!(of(json!({"attn_type": "grouped_query_attention", "kv_n_heads": 2})), 2 * 2 * 2 * 64 * 2);
+    assert_eq!(of(json!({"attn_type": "multihead_attention"})), 2 * 2 * 8 * 64 * 2);
 }
 
 #[test]

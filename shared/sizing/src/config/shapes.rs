@@ -87,7 +87,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             }
             LayerKind::Linear => Mixer::Recurrent(self.linear()?),
             LayerKind::Lightning => Mixer::Recurrent(self.lightning(warnings)?),
-            LayerKind::Mamba => Mixer::Recurrent(self.mamba()?),
+            LayerKind::Mamba => Mixer::Recurrent(self.mamba(warnings)?),
             LayerKind::ShortConv => Mixer::Recurrent(self.short_conv()?),
             LayerKind::Compressed(ratio) => {
                 if ratio > 0 && self.fields.has("index_head_dim") {
@@ -102,7 +102,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             }
             LayerKind::Parallel => {
                 let attention = Mixer::Full(self.heads(HeadSet::Full, index, warnings)?);
-                return Ok(vec![attention, Mixer::Recurrent(self.mamba()?)]);
+                return Ok(vec![attention, Mixer::Recurrent(self.mamba(warnings)?)]);
             }
             LayerKind::None => return Ok(Vec::new()),
         };
@@ -172,7 +172,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             return Ok(fact);
         }
         if let Some(nested) = self.fields.object("attn_config")?
-            && let Some(fact) = nested.count("kv_n_heads")?
+            && let Some(fact) = shared::heads_of_mpt(&nested)?
         {
             return Ok(fact);
         }

@@ -53,7 +53,7 @@ impl Shapes<'_, '_> {
     }
 
     /// Mamba-2 where the config has heads, else Mamba-1.
-    pub(super) fn mamba(&self) -> Result<Recurrent> {
+    pub(super) fn mamba(&self, warnings: &mut Vec<Warning>) -> Result<Recurrent> {
         let fields = self.fields;
         let d_state = fields.require(&SSM_STATES, "Mamba")?;
         let kernel = fields.require(&SSM_KERNELS, "Mamba")?;
@@ -61,13 +61,13 @@ impl Shapes<'_, '_> {
         let (head_count, head_width): (&[&str], &[&str]) =
             if plain { (&["num_heads"], &["head_dim"]) } else { (&SSM_HEADS, &SSM_HEAD_WIDTHS) };
         let Some(heads) = fields.count_any(head_count)? else {
-            let d_inner = self.d_inner()?;
+            let d_inner = self.d_inner(warnings)?;
             let conv = Conv { kernel, channels: d_inner.clone() };
             return Ok(Recurrent { recurrence: Recurrence::Mamba1 { d_inner, d_state }, conv: Some(conv) });
         };
         let head_dim = match fields.count_any(head_width)? {
             Some(width) => width,
-            None => self.even_head(&heads, head_width)?,
+            None => self.even_head(&heads, head_width, warnings)?,
         };
         let groups = fields.require(&SSM_GROUPS, "Mamba-2")?;
         let inner = product(&[heads.get(), head_dim.get()])?;
@@ -86,11 +86,11 @@ impl Shapes<'_, '_> {
     }
 
     /// The width of a Mamba-2 head that is only known as its share of the block (Zamba2).
-    fn even_head(&self, heads: &Fact, names: &[&str]) -> Result<Fact> {
+    fn even_head(&self, heads: &Fact, names: &[&str], warnings: &mut Vec<Warning>) -> Result<Fact> {
         if !self.fields.has("mamba_expand") {
             return self.fields.require(names, "Mamba-2");
         }
-        let inner = self.d_inner()?;
+        let inner = self.d_inner(warnings)?;
         let rule = format!("{} / {}", inner.source(), heads.source());
         match inner.get().checked_div(heads.get()) {
             Some(width) if width > 0 => Ok(Fact::derived(width, rule)),
@@ -99,14 +99,14 @@ impl Shapes<'_, '_> {
     }
 
     /// Channels of a Mamba-1 block.
-    fn d_inner(&self) -> Result<Fact> {
+    fn d_inner(&self, warnings: &mut Vec<Warning>) -> Result<Fact> {
         if let Some(fact) = self.fields.count_any(&SSM_WIDTHS)? {
             return Ok(fact);
         }
         if class_defaults::plain_mamba1(self.fields.model_type())
             && let Some(width) = self.fields.count("intermediate_size")?
         {
-            self.compare_expansion(&width)?;
+            self.compare_expansion(&width, warnings)?;
             return Ok(width);
         }
         let expand = self.fields.require(&SSM_EXPANSIONS, "Mamba-1")?;
@@ -115,8 +115,10 @@ impl Shapes<'_, '_> {
         Ok(Fact::derived(product(&[expand.get(), hidden.get()])?, rule))
     }
 
-    /// transformers' classes compute the width and then let the config's own value replace it.
-    fn compare_expansion(&self, width: &Fact) -> Result<()> {
+    /// transformers' classes compute the width and then let the config's own value replace it; vLLM's mixers are made with
+    /// the same value (`MambaMixer`, `intermediate_size=config.intermediate_size`). Both agree, so it is no doubt that a
+    /// strict reading refuses: Falcon-Mamba-7B is published with an `expand` that no rule reads.
+    fn compare_expansion(&self, width: &Fact, warnings: &mut Vec<Warning>) -> Result<()> {
         let (Some(expand), Some(hidden)) =
             (self.fields.count_any(&SSM_EXPANSIONS)?, self.fields.count_any(&HIDDEN)?)
         else {
@@ -125,12 +127,15 @@ impl Shapes<'_, '_> {
         let product = product(&[expand.get(), hidden.get()])?;
         if product != width.get() {
             let what = format!(
-                "{}, but {} × {} is {product}; the first is taken",
+                "{}, but {} × {} is {product}; engines take the first",
                 width.get(),
                 expand.source(),
                 hidden.source()
             );
-            self.fields.doubt(width.source().to_string(), what);
+            let warning = Warning::new(width.source().to_string(), what);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
         }
         Ok(())
     }

@@ -22,6 +22,17 @@ pub(super) fn one_head(fields: &Fields<'_>) -> Result<Option<Fact>> {
     Ok(Some(Fact::derived(1, format!("{path}{by_default}: all query heads share one K/V head"))))
 }
 
+/// MPT's `attn_config`: the count, else one head where `attn_type` says so (llm-foundry, `MultiQueryAttention`). Its `alibi`
+/// is of positions and keeps nothing.
+pub(super) fn heads_of_mpt(nested: &Fields<'_>) -> Result<Option<Fact>> {
+    let stated = nested.count("kv_n_heads")?;
+    let one =
+        |path| Fact::derived(1, format!("{path} = multiquery_attention: all query heads share one K/V head"));
+    let by_type =
+        nested.text("attn_type")?.filter(|(_, of)| *of == "multiquery_attention").map(|(path, _)| one(path));
+    Ok(stated.or(by_type))
+}
+
 /// `ChatGLM`'s groups, which `multi_query_attention` switches on.
 pub(super) fn groups(fields: &Fields<'_>) -> Result<Option<Fact>> {
     let switch = fields.flag("multi_query_attention")?;
