@@ -14,6 +14,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "a kernel takes its argument whole, through one dispatch")]
 #![allow(clippy::wildcard_imports, reason = "intrinsics have their prefix in the name")]
 
+mod barrier;
 mod ceilings;
 mod composite;
 mod gather;

@@ -88,7 +88,8 @@ impl super::Kernel for Paged {
             layer_bytes,
             padding_bytes: (pages * page_tokens - tokens) * (page_bytes / page_tokens) * batch,
             padding_reason: "whole pages",
-            launches: 1,
+            // The heads' parts, and their joining.
+            launches: 2,
             instructions: self.set.name(),
         })
     }

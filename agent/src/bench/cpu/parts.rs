@@ -3,10 +3,7 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use rayon::iter::{IndexedParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
-
-use super::pool::share;
+use super::pool::{Pool, share};
 use super::rows::Running;
 
 /// What a step runs over.
@@ -96,7 +93,12 @@ pub(crate) fn parts_of(extent: Extent, page_tokens: usize, worker: usize, worker
 
 /// Joins the workers' parts of each request and head in `output`, `[request][heads][width]`: weights under one maximum,
 /// divided by one total. `sinks`, base-2 scores of the heads, add to the total and have no value.
-pub(crate) fn join(workers: &[Mutex<WorkerParts>], sinks: Option<&[f32]>, output: &mut [f32]) {
+pub(crate) fn join(
+    workers: &[Mutex<WorkerParts>],
+    sinks: Option<&[f32]>,
+    output: &mut [f32],
+    pool: &Pool,
+) {
     let workers: Vec<_> =
         workers.iter().map(|worker| worker.lock().expect("no worker panics in a kernel")).collect();
     let workers: Vec<&WorkerParts> = workers.iter().map(|guard| &**guard).collect();
@@ -124,13 +126,20 @@ pub(crate) fn join(workers: &[Mutex<WorkerParts>], sinks: Option<&[f32]>, output
             }
         }
     };
-    let work = output.len() * workers.len();
-    // Waking workers for less than about 10 µs of work costs more than it saves.
-    if work < 1 << 16 {
-        output.chunks_mut(width).enumerate().for_each(join);
-    } else {
-        output.par_chunks_mut(width).enumerate().for_each(join);
-    }
+    let heads = output.len() / width;
+    let mut rest = output;
+    let shares: Vec<_> = (0..pool.workers())
+        .map(|worker| {
+            let mine = share(heads, worker, pool.workers());
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(mine.len() * width);
+            rest = others;
+            Mutex::new((mine.start, own))
+        })
+        .collect();
+    pool.each(|worker| {
+        let (first, own) = &mut *shares[worker].lock().expect("no worker panics while it joins");
+        own.chunks_mut(width).enumerate().for_each(|(place, output)| join((*first + place, output)));
+    });
 }
 
 #[cfg(test)]
@@ -173,10 +182,11 @@ mod tests {
             });
         }
         let workers = workers.map(Mutex::new);
+        let pool = Pool::with_workers(2).unwrap();
         let mut output = [0.0];
-        join(&workers, Some(&[0.0]), &mut output);
+        join(&workers, Some(&[0.0]), &mut output, &pool);
         assert!((output[0] - 4.0).abs() < 1e-6);
-        join(&workers, None, &mut output);
+        join(&workers, None, &mut output, &pool);
         assert!((output[0] - 32.0 / 7.0).abs() < 1e-6);
     }
 }

@@ -115,7 +115,7 @@ impl Step {
             let mut worker = self.workers[worker].lock().expect("no worker panics in a kernel");
             self.run_worker(&mut worker, layer, table);
         });
-        join(&self.workers, None, &mut self.output);
+        join(&self.workers, None, &mut self.output, pool);
     }
 
     /// `[request][query_heads][output_width]` of the last layer that was run.

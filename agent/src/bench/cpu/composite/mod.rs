@@ -214,7 +214,8 @@ impl super::Kernel for Layer {
             layer_bytes: times(layer_bytes)?,
             padding_bytes: times(padding_bytes)?,
             padding_reason: "whole pages of 64",
-            launches: 1 + u64::from(self.index.is_some()) + u64::from(self.pools_apart(requests)),
+            // The heads' parts and their joining, the indexer before them, and compressors.
+            launches: 2 + u64::from(self.index.is_some()) + u64::from(self.pools_apart(requests)),
             instructions: InstructionSet::available()[0].name(),
         })
     }

@@ -134,7 +134,7 @@ impl Step {
             self.choose(stores);
         }
         pool.each(|worker| self.attend(stores, layer, worker));
-        join(&self.workers, self.sinks.as_deref(), &mut self.output);
+        join(&self.workers, self.sinks.as_deref(), &mut self.output, pool);
     }
 
     /// `[request][heads][value_width]` of the last layer that was run.

@@ -6,7 +6,6 @@
 //! channels and heads, filled them first, and waits once between convolution and recurrence.
 //! `kernel` makes all that of a shape, `case` is what a run measures and checks.
 
-mod barrier;
 mod case;
 mod conv;
 mod delta;

@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use super::barrier::Barrier;
 use super::conv::{self, Convolution};
 use super::form;
 use super::layer::{Layer, pieces};
 use super::shared::{Shared, SharedValues};
 use super::state::State;
+use crate::bench::cpu::barrier::Barrier;
 use crate::bench::cpu::pool::Pool;
 use crate::bench::cpu::simd::InstructionSet;
 use crate::bench::cpu::state::random_value;
