@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::fields::{Fields, LAYERS};
 use super::kinds::{LayerKind, read_kinds};
 use super::shapes::Shapes;
+use super::sources::{check_sources, without_index_owner};
 use crate::architecture::LayerDraft;
 use crate::fact::Fact;
 use crate::mixer::Mixer;
@@ -34,6 +35,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
         return Err(Error::field(kinds.field, "the model has no layers"));
     }
     let borrowed = borrowed_layers(fields, &kinds.layers)?;
+    check_sources(fields, &kinds.layers)?;
     let shapes = Shapes::new(fields, kinds.layers.len())?;
     let mut seen: HashMap<(LayerKind, [Option<u64>; 4]), Vec<Mixer>> = HashMap::new();
     let mut drafts = Vec::with_capacity(kinds.layers.len());
@@ -45,6 +47,10 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
         let in_layer = blocks.as_ref().map_or(1, |blocks| blocks.in_layer);
         let mixers = (0..in_layer).flat_map(|_| mixers.iter().cloned()).collect();
         drafts.push(LayerDraft { mixers, borrows: borrowed[index].clone() });
+    }
+    if let Some(index) = without_index_owner(&drafts) {
+        let place = format!("{}[{index}]", fields.path_of("indexer_types"));
+        return Err(Error::field(place, "\"shared\", and no earlier layer owns index keys"));
     }
     let mut told = HashSet::new();
     warnings.retain(|warning| told.insert(warning.clone()));

@@ -4,6 +4,7 @@ use super::class_rules::{self, FullLayer, WindowRule};
 use super::keys::{Keys, PerLayer};
 use super::shapes::Shapes;
 use crate::architecture::LayerDraft;
+use crate::config::without_index_owner;
 use crate::fact::{Fact, Source};
 use crate::mixer::Mixer;
 use crate::warning::Warning;
@@ -47,6 +48,10 @@ pub(super) fn read_layers(keys: &Keys<'_>, warnings: &mut Vec<Warning>) -> Resul
         }
         mixers.extend(shapes.ngram_convolution(index)?.map(Mixer::Recurrent));
         drafts.push(LayerDraft { mixers, borrows: borrowed[index].clone() });
+    }
+    if let Some(index) = without_index_owner(&drafts) {
+        let place = format!("{}[{index}]", keys.name("attention.indexer.types"));
+        return Err(Error::field(place, "shares index keys, and no earlier layer owns any"));
     }
     for (index, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.borrows.is_some()) {
         let is_same = |owner: &&LayerDraft| owner.borrows.is_none() && same_reach(owner, draft);
