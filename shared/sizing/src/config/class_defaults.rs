@@ -1,20 +1,44 @@
 //! Defaults that a configuration class defines for fields that a `config.json` may leave out.
 //!
-//! Source of each row: the class of that `model_type` in transformers 4.57 and 5, as read by vLLM 0.33.
+//! Source of each row: the class of that `model_type` in transformers 4.57 and 5.24 (`models/*/configuration_*.py`), as
+//! read by vLLM 0.33.
 
 use crate::fact::Fact;
 
 /// `(model types, field, value)`
 const COUNTS: &[(&[&str], &str, u64)] = &[
-    (&["gemma2"], "sliding_window_pattern", 2),
-    (&["gemma2"], "sliding_window", 4096),
+    (&["gemma2", "gpt_oss", "vaultgemma"], "sliding_window_pattern", 2),
+    (&["cohere2", "exaone4", "exaone_moe", "olmo3"], "sliding_window_pattern", 4),
+    (&["gemma3n_text", "kolibri1"], "sliding_window_pattern", 5),
     (&["gemma3_text", "gemma3"], "sliding_window_pattern", 6),
-    (&["gemma3_text", "gemma3"], "sliding_window", 4096),
+    (&["afmoe"], "global_attn_every_n_layers", 4),
+    (&["qwen2", "qwen3"], "max_window_layers", 28),
+    (&["dots1"], "max_window_layers", 62),
+    (&["gpt_oss", "granite_swa", "granitemoe_swa"], "sliding_window", 128),
+    (&["gemma3n_text", "gemma4_text"], "sliding_window", 512),
+    (&["kolibri1"], "sliding_window", 513),
+    (&["afmoe", "gemma4_unified_text"], "sliding_window", 1024),
+    (&["muse_glimmer_text", "muse_spark_text"], "sliding_window", 2048),
+    (
+        &[
+            "gemma2",
+            "gemma3_text",
+            "gemma3",
+            "vaultgemma",
+            "cohere2",
+            "exaone4",
+            "exaone_moe",
+            "olmo3",
+            "ministral",
+        ],
+        "sliding_window",
+        4096,
+    ),
+    (&["dots1", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "sliding_window", 4096),
+    (&["cwm"], "sliding_window", 8192),
     (&["gemma3_text", "gemma3"], "num_attention_heads", 8),
     (&["gemma3_text", "gemma3"], "num_key_value_heads", 4),
     (&["gemma3_text", "gemma3"], "head_dim", 256),
-    (&["cohere2"], "sliding_window_pattern", 4),
-    (&["exaone4"], "sliding_window_pattern", 4),
     (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
     (&["llama4_text"], "attention_chunk_size", 8192),
     (&["llama4_text"], "no_rope_layer_interval", 4),
@@ -48,6 +72,71 @@ const FLAGS: &[(&[&str], &str, bool)] = &[
     // `ChatGLMConfig` of the model's own repository.
     (&["chatglm"], "multi_query_attention", false),
 ];
+
+/// Fields for which null is a value of its own, none, in the classes that have a default; for others these classes have no
+/// use of null and fail.
+const MAY_BE_NONE: &[&str] = &[
+    "attention_chunk_size",
+    "kv_lora_rank",
+    "max_window_layers",
+    "sliding_window",
+    "sliding_window_pattern",
+    "sliding_window_size",
+];
+
+pub(super) fn may_be_none(field: &str) -> bool {
+    MAY_BE_NONE.contains(&field)
+}
+
+/// Fields for which 0 says none, too, so that a class's default does not step in.
+pub(super) fn is_none_at_zero(field: &str) -> bool {
+    matches!(field, "attention_chunk_size" | "sliding_window" | "sliding_window_size")
+}
+
+/// Where the full layers stand among windows in classes that have no field for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum FullLayer {
+    /// The first of every so many.
+    First(u64),
+    /// The last of every so many, and the model's last.
+    LastAndFinal(u64),
+    /// The last of every so many, counted from the model's end.
+    FromEnd(u64),
+}
+
+impl FullLayer {
+    pub(super) fn is_full(self, index: u64, total: u64) -> bool {
+        match self {
+            Self::First(period) => index.is_multiple_of(period),
+            Self::LastAndFinal(period) => (index + 1).is_multiple_of(period) || index + 1 == total,
+            Self::FromEnd(period) => (total - 1 - index).is_multiple_of(period),
+        }
+    }
+}
+
+pub(super) fn full_layer(model_type: Option<&str>) -> Option<FullLayer> {
+    match model_type? {
+        "cwm" | "granite_swa" | "granitemoe_swa" => Some(FullLayer::First(4)),
+        "gemma4_text" | "gemma4_unified_text" => Some(FullLayer::LastAndFinal(6)),
+        "muse_glimmer_text" | "muse_spark_text" => Some(FullLayer::FromEnd(4)),
+        _ => None,
+    }
+}
+
+/// Classes whose default window is not taken where the field is absent. Mistral's own files (`params.json`, of which
+/// engines and catalogues make configs of this class) have no field for a window that is not there; Cohere's second
+/// mixture gives its first layers a pattern of their own.
+const WINDOW_NOT_TAKEN: &[(&str, u64)] = &[("mistral", 4096), ("cohere2_moe", 4096)];
+
+pub(super) fn window_not_taken(model_type: Option<&str>) -> Option<u64> {
+    let class = model_type?;
+    WINDOW_NOT_TAKEN.iter().find(|(name, _)| *name == class).map(|(_, window)| *window)
+}
+
+/// Classes that drop their default pattern where the window is null (transformers' `Exaone4Config`).
+pub(super) fn pattern_goes_with_window(model_type: Option<&str>) -> bool {
+    matches!(model_type, Some("exaone4" | "exaone_moe"))
+}
 
 /// Classes whose layers all have the window where the config has one and no field says which.
 const WINDOW_ON_EVERY_LAYER: &[&str] = &["mistral", "mixtral", "phi3", "starcoder2", "ministral"];

@@ -66,11 +66,9 @@ impl<'a> Fields<'a> {
     pub(super) fn new(root: &'a Map<String, Value>) -> Result<Self> {
         let mut levels = vec![(String::new(), root)];
         let (mut prefix, mut map) = (String::new(), root);
-        while let Some(name) =
-            NESTED.iter().find(|name| map.get(**name).is_some_and(|value| !value.is_null()))
-        {
+        while let Some(name) = nested_name(&prefix, map)? {
             let path = format!("{prefix}{name}");
-            map = map[*name].as_object().ok_or_else(|| {
+            map = map[name].as_object().ok_or_else(|| {
                 Error::field(path.clone(), "expected an object with the text model's fields")
             })?;
             prefix = format!("{path}.");
@@ -132,9 +130,10 @@ impl<'a> Fields<'a> {
         self.find(key).is_some()
     }
 
-    /// Whether any level names the field and says null.
+    /// Whether the text model's own fields name the field and say null, and no outer one has a value. What an outer
+    /// level alone says is null never reaches the text model's class.
     pub(super) fn is_null(&self, key: &str) -> bool {
-        self.levels.iter().any(|(_, map)| map.get(key).is_some_and(Value::is_null))
+        self.levels[0].1.get(key).is_some_and(Value::is_null) && self.peek(key).is_none()
     }
 
     /// Lists of nothing but texts, with their paths, at every level.
@@ -158,26 +157,47 @@ impl<'a> Fields<'a> {
         self.levels.iter().find_map(|(_, map)| map.get("model_type")?.as_str())
     }
 
-    /// A whole number of at least one. Null, absent and zero mean missing; the class's default steps in. For a count of
-    /// heads or layers zero is an error.
+    /// A whole number of at least one. Absent and zero mean missing, and the class's default steps in; null and a window
+    /// of zero say that there is none. For a count of heads or layers zero is an error, and so is null where the class
+    /// has a default and can do nothing with null.
     pub(super) fn count(&self, key: &str) -> Result<Option<Fact>> {
-        let stated = self.number(key)?;
-        if let Some(fact) = stated.as_ref().filter(|fact| fact.get() > 0) {
-            return Ok(Some(fact.clone()));
+        match self.stated(key)? {
+            Some(fact) => Ok(Some(fact)),
+            None => self.class_default(key),
         }
-        let Some(zero) = stated else { return Ok(class_defaults::count(self.model_type(), key)) };
-        if AT_LEAST_ONE.contains(&key) {
+    }
+
+    /// What the config itself says, where that is at least one.
+    fn stated(&self, key: &str) -> Result<Option<Fact>> {
+        let Some(fact) = self.number(key)? else { return Ok(None) };
+        if fact.get() == 0 && AT_LEAST_ONE.contains(&key) {
             let what = "0; a model has at least one, so give the real count or leave the field out";
-            return Err(Error::field(zero.source().to_string(), what));
+            return Err(Error::field(fact.source().to_string(), what));
         }
-        let default = class_defaults::count(self.model_type(), key);
-        Ok(default.map(|fact| {
-            let rule = match fact.source() {
-                Source::Default { rule, .. } => rule.clone(),
-                other => other.to_string(),
-            };
-            Fact::derived(fact.get(), format!("{} is 0: {rule}", zero.source()))
-        }))
+        Ok(Some(fact).filter(|fact| fact.get() > 0))
+    }
+
+    /// What the class says where the config has no value.
+    fn class_default(&self, key: &str) -> Result<Option<Fact>> {
+        let Some(default) = class_defaults::count(self.model_type(), key) else { return Ok(None) };
+        if self.is_null(key) {
+            if class_defaults::may_be_none(key) {
+                return Ok(None);
+            }
+            let value = default.get();
+            let what =
+                format!("null, which its class cannot use; leave the field out for its default, {value}");
+            return Err(Error::field(self.path_of(key), what));
+        }
+        let Some(zero) = self.zero(&[key]) else { return Ok(Some(default)) };
+        if class_defaults::is_none_at_zero(key) {
+            return Ok(None);
+        }
+        let rule = match default.source() {
+            Source::Default { rule, .. } => rule.clone(),
+            other => other.to_string(),
+        };
+        Ok(Some(Fact::derived(default.get(), format!("{zero} is 0: {rule}"))))
     }
 
     /// The path of the first of these fields that says 0.
@@ -194,10 +214,15 @@ impl<'a> Fields<'a> {
         Ok(Some(Fact::new(value, Source::Field { path })))
     }
 
-    /// The first of several names of one field.
+    /// The first of several names of one field; a class's default counts where none of them has a value.
     pub(super) fn count_any(&self, keys: &[&str]) -> Result<Option<Fact>> {
         for key in keys {
-            if let Some(fact) = self.count(key)? {
+            if let Some(fact) = self.stated(key)? {
+                return Ok(Some(fact));
+            }
+        }
+        for key in keys {
+            if let Some(fact) = self.class_default(key)? {
                 return Ok(Some(fact));
             }
         }
@@ -209,16 +234,21 @@ impl<'a> Fields<'a> {
         self.count_any(keys)?.ok_or_else(|| {
             let (path, state) = match self.zero(keys) {
                 Some(path) => (path, "0"),
+                None if self.is_null(keys[0]) => (self.path_of(keys[0]), "null"),
                 None => (self.path_of(keys[0]), "missing"),
             };
             Error::field(path, format!("{state}, and {needed_for} needs it; no default is defined"))
         })
     }
 
+    /// A switch. Null is off whatever the class's default is, as in Python.
     pub(super) fn flag(&self, key: &str) -> Result<Option<(String, bool)>> {
         if let Some((path, value)) = self.find(key) {
             let flag = value.as_bool().ok_or_else(|| wrong_type(&path, "true or false", value))?;
             return Ok(Some((path, flag)));
+        }
+        if self.is_null(key) {
+            return Ok(None);
         }
         Ok(class_defaults::flag(self.model_type(), key).map(|flag| (self.path_of(key), flag)))
     }
@@ -318,6 +348,23 @@ impl<'a> Fields<'a> {
             .collect::<Result<_>>()?;
         Ok(Some((path, numbers)))
     }
+}
+
+/// The name under which a text model is nested in `map`. Which of two different ones is meant cannot be told.
+fn nested_name(prefix: &str, map: &Map<String, Value>) -> Result<Option<&'static str>> {
+    let says_something = |value: &&Value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    let mut nested = NESTED.iter().filter_map(|name| Some((*name, map.get(*name).filter(says_something)?)));
+    let Some((name, taken)) = nested.next() else { return Ok(None) };
+    if let Some((other, _)) = nested.find(|(_, value)| *value != taken) {
+        let what =
+            format!("a text model of its own beside {prefix}{other}; leave out the one that is not meant");
+        return Err(Error::field(format!("{prefix}{name}"), what));
+    }
+    Ok(Some(name))
 }
 
 /// Fields of `map` and of the objects that rules have looked into. What an inner level names too is shadowed.

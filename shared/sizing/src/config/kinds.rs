@@ -1,6 +1,7 @@
 //! What kind each layer is, from whichever of a dozen fields the config uses to say so.
 
 mod checks;
+mod windows;
 
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use crate::fact::Fact;
 use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
+use windows::sliding;
 
 /// What a layer is, before its shape is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -250,6 +252,9 @@ fn compress_ratios(
         return Err(too_short(&path, ratios.len(), count));
     }
     let (own, drafts) = ratios.split_at(total);
+    if fields.has("num_nextn_predict_layers") {
+        listed_length(fields, &path, ratios.len(), Some(count), warnings)?;
+    }
     if drafts.iter().any(|ratio| *ratio != 0) {
         return Err(Error::field(
             &path,
@@ -260,7 +265,7 @@ fn compress_ratios(
             ),
         ));
     }
-    if !drafts.is_empty() {
+    if !drafts.is_empty() && !fields.has("num_nextn_predict_layers") {
         warnings.push(Warning::new(
             &path,
             format!(
@@ -379,65 +384,6 @@ fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>> {
             })
             .collect();
     Ok(Some(Kinds { field: fields.path_of("no_rope_layer_interval"), layers }))
-}
-
-/// Windows by pattern, from a layer on, or on every layer; full attention without a window.
-fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
-    let all =
-        |field: &str, kind: LayerKind| Ok(Kinds { field: fields.path_of(field), layers: vec![kind; total] });
-    if !has_window(fields)? {
-        return all("num_hidden_layers", LayerKind::Full);
-    }
-    if let Some((path, false)) = fields.flag("use_sliding_window")? {
-        return Ok(Kinds { field: path, layers: vec![LayerKind::Full; total] });
-    }
-    if let Some((path, Value::String(pattern))) = fields.find("sliding_window_pattern") {
-        return lettered_pattern(&path, pattern, total);
-    }
-    if let Some(period) = fields.count("sliding_window_pattern")? {
-        let layers = (0..total).map(|i| {
-            if (i as u64 + 1).is_multiple_of(period.get()) { LayerKind::Full } else { LayerKind::Sliding }
-        });
-        return Ok(Kinds { field: fields.path_of("sliding_window_pattern"), layers: layers.collect() });
-    }
-    if let Some(first) = fields.number("max_window_layers")? {
-        let layers = (0..total)
-            .map(|i| if (i as u64) < first.get() { LayerKind::Full } else { LayerKind::Sliding })
-            .collect();
-        return Ok(Kinds { field: fields.path_of("max_window_layers"), layers });
-    }
-    if !class_defaults::windows_every_layer(fields.model_type()) {
-        warnings.push(Warning::new(
-            fields.path_of("sliding_window"),
-            "no field says which layers have the window; all are taken to have it",
-        ));
-    }
-    all("sliding_window", LayerKind::Sliding)
-}
-
-/// A window of null, zero or below means none.
-fn has_window(fields: &Fields<'_>) -> Result<bool> {
-    match fields.find("sliding_window") {
-        Some((_, value)) if value.as_i64().is_some_and(|window| window <= 0) => Ok(false),
-        Some(_) => Ok(fields.count("sliding_window")?.is_some()),
-        None => Ok(!fields.is_null("sliding_window") && fields.count("sliding_window")?.is_some()),
-    }
-}
-
-/// `LLLG`: L local, G global, repeated over the layers (EXAONE 4).
-fn lettered_pattern(path: &str, pattern: &str, total: usize) -> Result<Kinds> {
-    let kinds = pattern
-        .chars()
-        .map(|letter| match letter {
-            'L' => Ok(LayerKind::Sliding),
-            'G' => Ok(LayerKind::Full),
-            other => Err(unknown_kind(path, &other.to_string())),
-        })
-        .collect::<Result<Vec<_>>>()?;
-    if kinds.is_empty() {
-        return Err(Error::field(path, "an empty pattern"));
-    }
-    Ok(Kinds { field: path.to_owned(), layers: kinds.iter().copied().cycle().take(total).collect() })
 }
 
 /// How many entries of a list are layers: all, or those before the draft layers.

@@ -1,0 +1,112 @@
+//! Which layers have a sliding window where no list says it.
+
+use serde_json::Value;
+
+use super::{Kinds, LayerKind, unknown_kind};
+use crate::config::class_defaults;
+use crate::config::fields::{Fields, WINDOWS};
+use crate::fact::Fact;
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+/// Windows by pattern, from a layer on, or on every layer; full attention without a window.
+pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
+    let all =
+        |field: &str, kind: LayerKind| Ok(Kinds { field: fields.path_of(field), layers: vec![kind; total] });
+    if !has_window(fields)? {
+        warn_of_no_window(fields, warnings)?;
+        return all("num_hidden_layers", LayerKind::Full);
+    }
+    if let Some((path, false)) = fields.flag("use_sliding_window")? {
+        return Ok(Kinds { field: path, layers: vec![LayerKind::Full; total] });
+    }
+    let by = |field: &str, is_full: &dyn Fn(u64) -> bool| {
+        let kind = |index| if is_full(index) { LayerKind::Full } else { LayerKind::Sliding };
+        Ok(Kinds { field: fields.path_of(field), layers: (0..total as u64).map(kind).collect() })
+    };
+    if let Some((path, Value::String(pattern))) = fields.find("sliding_window_pattern") {
+        return lettered_pattern(&path, pattern, total);
+    }
+    for key in ["sliding_window_pattern", "global_attn_every_n_layers"] {
+        if let Some(period) = fields.count(key)? {
+            return by(key, &|index| (index + 1).is_multiple_of(period.get()));
+        }
+    }
+    if let Some(first) = first_with_window(fields)? {
+        return by("max_window_layers", &|index| index < first.get());
+    }
+    if let Some(rule) = class_defaults::full_layer(fields.model_type()) {
+        return by("model_type", &|index| rule.is_full(index, total as u64));
+    }
+    if !class_defaults::windows_every_layer(fields.model_type()) {
+        warnings.push(Warning::new(
+            fields.path_of("sliding_window"),
+            "no field says which layers have the window; all are taken to have it",
+        ));
+    }
+    all("sliding_window", LayerKind::Sliding)
+}
+
+/// The first layer with a window; 0 is the model's first.
+fn first_with_window(fields: &Fields<'_>) -> Result<Option<Fact>> {
+    match fields.number("max_window_layers")? {
+        Some(stated) => Ok(Some(stated)),
+        None => fields.count("max_window_layers"),
+    }
+}
+
+/// A window of null, zero or below means none.
+fn has_window(fields: &Fields<'_>) -> Result<bool> {
+    let is_none = |value: &Value| value.as_i64().is_some_and(|window| window <= 0);
+    let mut stated = WINDOWS.iter().filter_map(|name| fields.find(name)).peekable();
+    if stated.peek().is_some() && stated.all(|(_, value)| is_none(value)) {
+        return Ok(false);
+    }
+    Ok(fields.count_any(&WINDOWS)?.is_some())
+}
+
+/// Fields that speak of windows in a config without one, and a class whose window is not taken.
+fn warn_of_no_window(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<()> {
+    let window = fields.path_of(WINDOWS[0]);
+    let is_stated = fields.is_null(WINDOWS[0]) || WINDOWS.iter().any(|name| fields.has(name));
+    if !is_stated {
+        if let Some(default) = class_defaults::window_not_taken(fields.model_type()) {
+            let what = format!(
+                "absent; every token is taken to be kept, while the class's default is a window of {default}; say null \
+                 or the window"
+            );
+            warnings.push(Warning::new(window, what));
+        }
+        return Ok(());
+    }
+    let pattern = "sliding_window_pattern";
+    let has_letters = matches!(fields.find(pattern), Some((_, Value::String(_))));
+    let is_by_class = !fields.has(pattern);
+    if is_by_class && class_defaults::pattern_goes_with_window(fields.model_type()) {
+        return Ok(());
+    }
+    if has_letters || fields.count(pattern)?.is_some() {
+        let path = fields.path_of(pattern);
+        fields.doubt(
+            window,
+            format!("none, but {path} gives layers a window; every token is taken to be kept"),
+        );
+    }
+    Ok(())
+}
+
+/// `LLLG`: L local, G global, repeated over the layers (EXAONE 4).
+fn lettered_pattern(path: &str, pattern: &str, total: usize) -> Result<Kinds> {
+    let kinds = pattern
+        .chars()
+        .map(|letter| match letter {
+            'L' => Ok(LayerKind::Sliding),
+            'G' => Ok(LayerKind::Full),
+            other => Err(unknown_kind(path, &other.to_string())),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if kinds.is_empty() {
+        return Err(Error::field(path, "an empty pattern"));
+    }
+    Ok(Kinds { field: path.to_owned(), layers: kinds.iter().copied().cycle().take(total).collect() })
+}

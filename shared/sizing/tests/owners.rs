@@ -1,0 +1,199 @@
+//! Layers that use what another layer owns, values that say none, and lists that contradict what stands beside them.
+//!
+//! The right values are derived by hand from transformers' classes (5.24, `models/*/configuration_*.py`) and from the
+//! published layout of DeepSeek-V4.1.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::{Error, Settings, StateModel, Unknown, find_entry, read_config, read_config_text};
+use serde_json::{Value, json};
+
+/// Bytes a token beyond every window, and the text of all warnings.
+fn slope(config: &Value) -> (u64, String) {
+    let architecture = read_config(&config.to_string()).unwrap_or_else(|error| panic!("{config}: {error}"));
+    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+    let warnings: Vec<String> = architecture.warnings().iter().map(ToString::to_string).collect();
+    (state.slope(None).unwrap().whole().unwrap(), warnings.join("\n"))
+}
+
+fn with(base: &Value, changes: &Value) -> Value {
+    let mut config = base.clone();
+    config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    config
+}
+
+fn refused(config: &Value, place: &str, word: &str) {
+    let error: Error = read_config(&config.to_string()).expect_err(&config.to_string());
+    assert_eq!(error.place(), Some(place), "{error}");
+    assert!(error.to_string().contains(word), "{error}");
+}
+
+fn of_catalogue(id: &str) -> Value {
+    serde_json::to_value(&find_entry(id).unwrap().config).unwrap()
+}
+
+/// Layers 2 to 19 have ratio 2, 20 to 39 ratio 1: 3 stores at (288 + 68) / 2 bytes a token and one at 288 + 68 are 890.
+/// Each layer needs a store of its own ratio at or before it.
+#[test]
+fn stores_and_choices_of_entries_come_from_compressed_layers_before() {
+    let config = of_catalogue("deepseek-v4.1-flash");
+    assert_eq!(slope(&config).0, 890);
+    let stores = "kv_source_layer_ids";
+    for (list, place, word) in [
+        (json!([2, 8, 14, 99]), "kv_source_layer_ids[3]", "layer 99 is not below the 40 layers"),
+        (json!([]), stores, "layer 2 is compressed"),
+        (json!([8, 14, 20]), stores, "layer 2 is compressed"),
+        (json!([0, 8, 14, 20]), "kv_source_layer_ids[0]", "layer 0 is not compressed"),
+        (json!([2, 8, 14]), stores, "layer 20 has compression ratio 1, but layer 14"),
+        (json!([2, 8, 8, 20]), "kv_source_layer_ids[2]", "layer 8 stands twice"),
+    ] {
+        refused(&with(&config, &json!({ stores: list })), place, word);
+    }
+    let choices = "index_source_layer_ids";
+    refused(&with(&config, &json!({ choices: [] })), choices, "layer 2 is compressed");
+    refused(&with(&config, &json!({ choices: [8, 20] })), choices, "layer 2 is compressed");
+    let fewer = with(&config, &json!({ choices: [2, 14, 20] }));
+    let (bytes, warnings) = slope(&fewer);
+    assert_eq!(bytes, 890);
+    assert!(warnings.contains("index_source_layer_ids: lacks layer 8"), "{warnings}");
+    assert!(read_config_text(&fewer.to_string(), Unknown::Refuse).is_err());
+}
+
+/// DeepSeek-V3.2: 61 layers × (576 × 2 + 132) bytes a token where every layer owns index keys.
+#[test]
+fn shared_index_keys_need_an_owner_before_them() {
+    let config = of_catalogue("deepseek-v3.2");
+    let mut kinds = vec!["shared"; 61];
+    refused(&with(&config, &json!({ "indexer_types": kinds })), "indexer_types[0]", "no earlier layer owns");
+    kinds[1] = "full";
+    refused(&with(&config, &json!({ "indexer_types": kinds })), "indexer_types[0]", "no earlier layer owns");
+    kinds.swap(0, 1);
+    assert_eq!(slope(&with(&config, &json!({ "indexer_types": kinds }))).0, 61 * 1152 + 132);
+}
+
+/// `Llama4TextConfig`: layers are chunked only where `attention_chunk_size is not None`. 32 layers × 2 × 8 × 128 × 2 bytes
+/// without chunks, a quarter of it with them.
+#[test]
+fn a_chunk_of_null_is_no_chunk() {
+    let config = json!({"model_type": "llama4_text", "num_hidden_layers": 32, "num_attention_heads": 40,
+        "num_key_value_heads": 8, "head_dim": 128, "dtype": "bfloat16"});
+    assert_eq!(slope(&config).0, 32_768);
+    for none in [Value::Null, json!(0)] {
+        assert_eq!(slope(&with(&config, &json!({"attention_chunk_size": none}))).0, 131_072);
+        let listed = json!({"attention_chunk_size": none, "layer_types": vec!["chunked_attention"; 32]});
+        refused(&with(&config, &listed), "attention_chunk_size", "a chunked layer needs it");
+    }
+}
+
+/// transformers makes no mask for sliding layers without a window (`create_sliding_window_causal_mask` raises).
+#[test]
+fn a_window_of_null_is_no_window_in_every_class() {
+    for class in ["gemma3_text", "llama", "gpt_oss", "exaone4"] {
+        let config = json!({"model_type": class, "num_hidden_layers": 2, "num_attention_heads": 8,
+            "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16", "sliding_window": null});
+        let listed = json!({"layer_types": ["sliding_attention", "full_attention"]});
+        refused(&with(&config, &listed), "sliding_window", "null");
+        let pattern = with(&config, &json!({"sliding_window_pattern": 2}));
+        let (bytes, warnings) = slope(&pattern);
+        assert_eq!(bytes, 2 * 2 * 8 * 64 * 2, "{class}");
+        assert!(warnings.contains("sliding_window: none, but sliding_window_pattern"), "{class}: {warnings}");
+    }
+    // `Exaone4Config` drops its default pattern with the window.
+    let exaone = json!({"model_type": "exaone4", "num_hidden_layers": 4, "num_attention_heads": 8,
+        "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16", "sliding_window": null});
+    assert_eq!(slope(&exaone), (4 * 2 * 8 * 64 * 2, String::new()));
+}
+
+#[test]
+fn a_null_that_a_class_cannot_use_is_refused() {
+    let gemma = json!({"model_type": "gemma3_text", "num_hidden_layers": 6, "num_attention_heads": 8,
+        "num_key_value_heads": null, "dtype": "bfloat16"});
+    refused(&gemma, "num_key_value_heads", "null");
+    let outer = json!({"head_dim": null, "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 6,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "dtype": "bfloat16"}});
+    assert_eq!(slope(&outer).0, 2 * 4 * 256 * 2, "an outer null says nothing of the text model's class");
+}
+
+/// Windows that classes have by default, and where their full layers stand; bytes of the full layers alone are left.
+#[test]
+fn classes_have_their_default_windows() {
+    for (class, layers, full) in [
+        ("gpt_oss", 24, 12),
+        ("cohere2", 8, 2),
+        ("exaone4", 8, 2),
+        ("olmo3", 8, 2),
+        ("vaultgemma", 4, 2),
+        ("gemma3n_text", 10, 2),
+        // 3 of every sixth, and the last of 20 that would have a window.
+        ("gemma4_text", 20, 4),
+        ("afmoe", 8, 2),
+        // The first of four: layers 0, 4 and 8.
+        ("granite_swa", 9, 3),
+        ("cwm", 9, 3),
+        // Counted from the end: layers 8, 4 and 0.
+        ("muse_glimmer_text", 9, 3),
+        ("ministral", 4, 0),
+        ("kolibri1", 10, 2),
+        // A window only where it is switched on.
+        ("qwen3", 4, 4),
+    ] {
+        let config = json!({"model_type": class, "num_hidden_layers": layers, "num_attention_heads": 8,
+            "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16"});
+        assert_eq!(slope(&config), (full * 2 * 8 * 64 * 2, String::new()), "{class}");
+    }
+    let qwen = json!({"model_type": "qwen3", "num_hidden_layers": 30, "num_attention_heads": 8, "use_sliding_window": true,
+        "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16"});
+    assert_eq!(slope(&qwen).0, 28 * 2 * 8 * 64 * 2, "Qwen3Config: max_window_layers is 28");
+}
+
+/// The class's window is 4,096, but Mistral's own files have no field for a window that is not there.
+#[test]
+fn mistral_without_the_field_keeps_every_token_and_says_so() {
+    let config = json!({"model_type": "mistral", "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16"});
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, 2 * 2 * 8 * 64 * 2);
+    assert!(warnings.contains("sliding_window: absent") && warnings.contains("4096"), "{warnings}");
+    assert_eq!(slope(&with(&config, &json!({"sliding_window": null}))), (2 * 2 * 8 * 64 * 2, String::new()));
+}
+
+/// A window under its other name is a window, also where the class has a default for the first name.
+#[test]
+fn the_other_name_of_a_window_counts_before_a_default() {
+    let config = json!({"model_type": "gpt_oss", "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16", "sliding_window_size": 64});
+    let architecture = read_config(&config.to_string()).unwrap();
+    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+    assert_eq!(state.fixed(None).unwrap().get(), 64 * 2 * 8 * 64 * 2);
+}
+
+#[test]
+fn two_text_models_are_refused() {
+    let text = |layers: u64| {
+        json!({"num_hidden_layers": layers, "num_attention_heads": 8, "num_key_value_heads": 8,
+        "head_dim": 64, "dtype": "bfloat16"})
+    };
+    let two = json!({"text_config": text(32), "llm_config": text(2)});
+    refused(&two, "text_config", "beside llm_config");
+    let alike =
+        json!({"text_config": text(2), "llm_config": text(2), "language_config": {}, "thinker_config": null});
+    assert_eq!(slope(&alike).0, 2 * 2 * 8 * 64 * 2);
+    let empty = json!({"text_config": {}, "llm_config": text(2)});
+    assert_eq!(slope(&empty).0, 2 * 2 * 8 * 64 * 2);
+}
+
+/// One rule for surplus entries of every list: as many as the stated draft layers.
+#[test]
+fn more_ratios_than_draft_layers_are_refused() {
+    let config = of_catalogue("deepseek-v4-flash");
+    let layers = config["num_hidden_layers"].as_u64().unwrap();
+    let mut ratios: Vec<Value> = config["compress_ratios"].as_array().unwrap().clone();
+    ratios.truncate(usize::try_from(layers).unwrap());
+    ratios.push(json!(0));
+    let one = json!({"compress_ratios": ratios, "num_nextn_predict_layers": 1});
+    let read = read_config(&with(&config, &one).to_string()).unwrap();
+    assert!(read.warnings().iter().any(|warning| warning.message.contains("draft layers at the end (1)")));
+    ratios.push(json!(0));
+    let two = json!({"compress_ratios": ratios, "num_nextn_predict_layers": 1});
+    refused(&with(&config, &two), "compress_ratios", "and 1 draft layers");
+}
