@@ -54,7 +54,10 @@ impl Room {
                 self.file.map(|bytes| Limit { bytes, what: "the limit of file sizes (ulimit -f) leaves" }),
             );
         }
-        limits.into_iter().min_by_key(|limit| limit.bytes).unwrap_or(Limit { bytes: 0, what: "nothing leaves" })
+        limits
+            .into_iter()
+            .min_by_key(|limit| limit.bytes)
+            .unwrap_or(Limit { bytes: 0, what: "nothing leaves" })
     }
 }
 
@@ -65,10 +68,13 @@ mod tests {
     #[test]
     fn the_narrowest_limit_is_named() {
         let room = Room { memory: 64_000_000, disk: 20_000_000, file: Some(5_000_000) };
-        assert_eq!(room.of(TierName::Dram).to_string(), "memory leaves 16 MB");
-        assert_eq!(room.of(TierName::Cache).to_string(), "the limit of file sizes (ulimit -f) leaves 5 MB");
-        assert_eq!(Room { file: None, ..room }.of(TierName::File).to_string(), "the disk leaves 20 MB");
+        assert_eq!(room.of(TierName::Dram).to_string(), "memory leaves 16.0 MB");
+        assert_eq!(
+            room.of(TierName::Cache).to_string(),
+            "the limit of file sizes (ulimit -f) leaves 5.00 MB"
+        );
+        assert_eq!(Room { file: None, ..room }.of(TierName::File).to_string(), "the disk leaves 20.0 MB");
         let little = Room { memory: 8_000_000, file: None, ..room };
-        assert_eq!(little.of(TierName::File).to_string(), "memory leaves 4 MB");
+        assert_eq!(little.of(TierName::File).to_string(), "memory leaves 4.00 MB");
     }
 }

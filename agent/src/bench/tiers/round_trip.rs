@@ -74,8 +74,7 @@ impl<'a> RoundTrip<'a> {
         for round in 0.. {
             let mut turns = 0;
             for (pair, samples) in transfers.chunks_exact_mut(2).zip(samples.chunks_exact_mut(2)) {
-                let is_done =
-                    samples.iter().all(Samples::is_enough) || pair[0].status.starts_with("failed");
+                let is_done = samples.iter().all(Samples::is_enough) || pair[0].status.starts_with("failed");
                 if is_done || Instant::now() + longest > deadline {
                     continue;
                 }
@@ -217,11 +216,7 @@ mod tests {
 
     fn parts() -> Vec<StatePart> {
         [(1, 5000), (9, 12_288)]
-            .map(|(blocks, bytes)| StatePart {
-                what: String::new(),
-                blocks,
-                block_bytes: Bytes::new(bytes),
-            })
+            .map(|(blocks, bytes)| StatePart { what: String::new(), blocks, block_bytes: Bytes::new(bytes) })
             .into()
     }
 
@@ -233,12 +228,7 @@ mod tests {
             })
             .collect();
         let mut trip = RoundTrip::new(tier, &parts(), 7).unwrap();
-        trip.measure(
-            &mut transfers,
-            Instant::now() + Duration::from_mins(1),
-            &mut || false,
-            &mut |_| {},
-        );
+        trip.measure(&mut transfers, Instant::now() + Duration::from_mins(1), &mut || false, &mut |_| {});
         (trip.asked(), transfers)
     }
 

@@ -160,7 +160,8 @@ impl Session<'_> {
             self.store(&of_tier.blocks)?;
             self.measure_states(of_tier, now + left)?;
         }
-        let transfers: Vec<Transfer> = tiers.into_iter().flat_map(|of| [of.blocks, of.states]).flatten().collect();
+        let transfers: Vec<Transfer> =
+            tiers.into_iter().flat_map(|of| [of.blocks, of.states]).flatten().collect();
         run.verdicts.extend(transfer_verdicts(&transfers));
         run.transfers = transfers.iter().map(as_json).collect::<Result<_, _>>()?;
         Ok(())
@@ -207,8 +208,14 @@ impl Session<'_> {
             let measured = opened.and_then(|(mut tier, mut memory)| {
                 let mut bench = Bench::new(tier.as_mut(), &mut memory, bytes, self.plan.seed)?;
                 self.preparing += began.elapsed();
-                let (mut stop, mut keep) =
-                    watch(self.begun, self.plan.budget, self.interrupt, self.progress, self.writer, &mut stored);
+                let (mut stop, mut keep) = watch(
+                    self.begun,
+                    self.plan.budget,
+                    self.interrupt,
+                    self.progress,
+                    self.writer,
+                    &mut stored,
+                );
                 bench.measure(&mut wanted, deadline, &mut stop, &mut keep);
                 Ok(())
             });
@@ -230,7 +237,9 @@ impl Session<'_> {
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(states_left - place).unwrap_or(1);
             match chosen(layout, of_tier.limit, &links, share) {
-                Err(why) => transfers.iter_mut().for_each(|transfer| transfer.status = format!("skipped: {why}")),
+                Err(why) => {
+                    transfers.iter_mut().for_each(|transfer| transfer.status = format!("skipped: {why}"))
+                }
                 Ok((parts, why)) => {
                     for (transfer, link) in transfers.iter_mut().zip(&links) {
                         lay_out(transfer, layout, &parts);
@@ -264,8 +273,14 @@ impl Session<'_> {
             let measured = opened.and_then(|mut tier| {
                 let mut trip = RoundTrip::new(tier.as_mut(), parts, self.plan.seed)?;
                 self.preparing += began.elapsed();
-                let (mut stop, mut keep) =
-                    watch(self.begun, self.plan.budget, self.interrupt, self.progress, self.writer, &mut stored);
+                let (mut stop, mut keep) = watch(
+                    self.begun,
+                    self.plan.budget,
+                    self.interrupt,
+                    self.progress,
+                    self.writer,
+                    &mut stored,
+                );
                 trip.measure(transfers, deadline, &mut stop, &mut keep);
                 Ok(())
             });
@@ -318,7 +333,7 @@ fn watch<'w>(
 }
 
 /// The blocks of a state that are moved, with why there are fewer than it has; an error says why there is none.
-fn chosen(
+pub(super) fn chosen(
     layout: &StateLayout,
     limit: Limit,
     links: &[Option<LinkFit>; TRANSFERS.len()],
@@ -344,7 +359,10 @@ fn chosen(
         return Ok((parts, None));
     }
     let who = if by_time < limit.bytes { "time allows".to_owned() } else { format!("fit: {limit}") };
-    Ok((parts, Some(format!("{blocks} of {all} blocks were laid out, as many as {who}; all figures are for those"))))
+    Ok((
+        parts,
+        Some(format!("{blocks} of {all} blocks were laid out, as many as {who}; all figures are for those")),
+    ))
 }
 
 fn link_of(blocks: &[Transfer], (pattern, direction): (Pattern, Direction)) -> Option<LinkFit> {
@@ -376,7 +394,9 @@ fn predict(transfer: &mut Transfer, parts: &[StatePart], link: Option<&LinkFit>)
     let sizes: Vec<(u64, Bytes)> =
         parts.iter().map(|part| (part.blocks, Bytes::new(part.blocks * stride(part)))).collect();
     if link.is_none() {
-        transfer.warnings.push("no steady transfer of the declared half gave α and β, so no time is predicted".to_owned());
+        transfer
+            .warnings
+            .push("no steady transfer of the declared half gave α and β, so no time is predicted".to_owned());
     }
     transfer.predicted = Some(PredictedTransfer {
         bytes: transfer.bytes,

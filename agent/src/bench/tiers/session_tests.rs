@@ -9,7 +9,7 @@ use kvscope_sizing::{Settings, Tokens, find_entry};
 use serde_json::Value;
 
 use super::room::Room;
-use super::session::{Open, Session};
+use super::session::{Open, Session, chosen};
 use super::*;
 use crate::bench::store::Store;
 use crate::bench::{Interrupt, life, machine};
@@ -99,8 +99,7 @@ fn a_state_is_predicted_before_it_goes_to_a_tier_and_asks_for_what_was_predicted
     let mut plan = plan(home.path(), &[TierName::Dram], 8);
     plan.states.push(state("minimax-m2.7", "vllm", 50));
     let run = run_in(&plan, home.path(), Room { memory: 80_000_000, ..PLENTY }, &dram);
-    let states: Vec<&Value> =
-        run.transfers.iter().filter(|transfer| !transfer["state"].is_null()).collect();
+    let states: Vec<&Value> = run.transfers.iter().filter(|transfer| !transfer["state"].is_null()).collect();
     assert_eq!(states.len(), 4);
     for one in &states {
         let blocks = one["blocks"].as_u64().unwrap();
@@ -140,17 +139,21 @@ fn what_does_not_fit_is_refused_or_scaled_down_before_anything_is_asked_for() {
     // nothing.
     let room = Room { memory: 80_000_000, disk: 3_000_000, file: None };
     let run = run_in(&plan, home.path(), room, &open);
-    assert_eq!(*asked.borrow(), [(TierName::Dram, 4096), (TierName::Dram, 4 * 992)]);
+    // Time may allow fewer of those four.
+    let asked = asked.into_inner();
+    assert_eq!((asked.len(), asked[0]), (2, (TierName::Dram, 4096)));
+    assert!(asked[1].0 == TierName::Dram && asked[1].1 <= 4 * 992, "{asked:?}");
     for one in of(&run, "dram").filter(|one| one["state"].is_null()) {
         let too_large = one["bytes"].as_u64().unwrap() > 4 << 20;
         let status = one["status"].as_str().unwrap();
         let words = "skipped: memory leaves 20.0 MB for a tier; the largest transfer that fits is 4.19 MB";
         assert_eq!(status == words, too_large, "{one}");
     }
-    for one in of(&run, "dram").filter(|one| !one["state"].is_null()) {
-        let words = "4 of 100 blocks were laid out, as many as fit: memory leaves 20.0 MB; all figures are for those";
-        assert_eq!((one["blocks"].as_u64(), one["warnings"][0].as_str()), (Some(4), Some(words)), "{one}");
-    }
+    let limit = room.of(TierName::Dram);
+    let (parts, why) = chosen(&plan.states[0], limit, &[const { None }; 4], Duration::from_mins(2)).unwrap();
+    let words =
+        "4 of 100 blocks were laid out, as many as fit: memory leaves 20.0 MB; all figures are for those";
+    assert_eq!((parts[0].blocks, why.as_deref()), (4, Some(words)));
     for one in of(&run, "cache") {
         let words = if one["state"].is_null() {
             "skipped: the disk leaves 3.00 MB, and a tier of 16.8 MB is the smallest"
@@ -188,18 +191,16 @@ fn a_tier_that_ends_fails_its_own_transfers_and_the_next_tier_goes_on() {
     let plan = plan(home.path(), &[TierName::Peer, TierName::Dram], 4);
     let open = |tier: TierName, pages: usize| -> io::Result<Box<dyn Tier>> {
         match tier {
-            TierName::Peer => Ok(Box::new(Closing { tier: Dram::new(pages)?, left: 40 })),
+            TierName::Peer => Ok(Box::new(Closing { tier: Dram::new(pages)?, left: 1 })),
             _ => dram(tier, pages),
         }
     };
     let room = Room { memory: 80_000_000, ..PLENTY };
     let run = run_in(&plan, home.path(), room, &open);
-    let reached = || of(&run, "peer").filter(|one| !one["status"].as_str().unwrap().starts_with("skipped"));
-    assert!(reached().count() > 0);
-    for one in reached() {
-        assert_eq!(one["status"], "failed: the peer closed the connection");
-        assert!(one["measured"].is_null());
-    }
+    // The first transfer fills the tier.
+    let failed = of(&run, "peer").filter(|one| one["status"] == "failed: the peer closed the connection");
+    assert!(failed.count() > 0);
+    assert!(of(&run, "peer").all(|one| one["measured"].is_null()));
     assert!(of(&run, "dram").any(|one| one["measured"]["seconds"]["n"].as_u64() >= Some(3)));
 }
 
@@ -209,7 +210,10 @@ fn a_tier_that_cannot_be_had_says_why_in_each_of_its_transfers() {
     let mut plan = plan(home.path(), &[TierName::File], 2);
     plan.states.push(state("minimax-m2.7", "vllm", 16));
     let open = |_: TierName, _: usize| -> io::Result<Box<dyn Tier>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the file system has no direct I/O; choose a folder on another one"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the file system has no direct I/O; choose a folder on another one",
+        ))
     };
     let run = run_in(&plan, home.path(), PLENTY, &open);
     let words = "failed: the file system has no direct I/O; choose a folder on another one";

@@ -92,7 +92,8 @@ impl<'a> Bench<'a> {
         seed: u64,
     ) -> std::io::Result<Self> {
         let expected = Expected::nothing(bytes / PAGE);
-        let mut bench = Self { tier, memory, expected, scrub: Scrub::new()?, bytes, rng: fastrand::Rng::with_seed(seed) };
+        let mut bench =
+            Self { tier, memory, expected, scrub: Scrub::new()?, bytes, rng: fastrand::Rng::with_seed(seed) };
         let block = FILL_BLOCK.min(bytes);
         let all: Vec<usize> = (0..bytes / block).collect();
         for some in all.chunks(16) {

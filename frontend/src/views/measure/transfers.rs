@@ -237,7 +237,10 @@ mod tests {
         let table = block_table(&[&one, &other]);
         assert_eq!(table.rows.len(), 1);
         let row = &table.rows[0];
-        assert_eq!((row[3].as_str(), row[4].as_str(), row[5].as_str()), ("4.00 KiB", "◇ 2.00 ms", "● 2.00 ms"));
+        assert_eq!(
+            (row[3].as_str(), row[4].as_str(), row[5].as_str()),
+            ("4.00 KiB", "◇ 2.00 ms", "● 2.00 ms")
+        );
         // 3 ms of 2 ms.
         assert_eq!((row[10].as_str(), row[11].as_str()), ("1.50×", "ok, fragments unsteady"));
         let links = link_table(&[&one, &other]);
@@ -247,15 +250,22 @@ mod tests {
 
     #[test]
     fn a_state_that_failed_has_no_time_and_says_why() {
-        let mut state = block("fragments", 0.003, "failed: byte 0 of block 3 did not come back as it was saved");
+        let mut state =
+            block("fragments", 0.003, "failed: byte 0 of block 3 did not come back as it was saved");
         state["measured"] = Value::Null;
         state["state"] = json!({"model": "minimax-m2.7", "context": 16384, "blocks_total": 1024});
         state["predicted"] = json!({"bytes": 16384, "seconds": 0.001});
         let row = &state_table(&[&state]).rows[0];
         assert_eq!((row[1].as_str(), row[5].as_str(), row[7].as_str()), ("16Ki", "4 of 1024", "16,384"));
-        assert_eq!((row[9].as_str(), row[10].as_str(), row[12].as_str()), ("○ 1.00 ms", "unknown", "unknown"));
+        assert_eq!(
+            (row[9].as_str(), row[10].as_str(), row[12].as_str()),
+            ("○ 1.00 ms", "unknown", "unknown")
+        );
         assert_eq!(row[13], "failed");
-        assert_eq!(remarks(&[&state, &state]), ["file · failed: byte 0 of block 3 did not come back as it was saved"]);
+        assert_eq!(
+            remarks(&[&state, &state]),
+            ["file · failed: byte 0 of block 3 did not come back as it was saved"]
+        );
     }
 
     #[test]

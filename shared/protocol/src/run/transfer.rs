@@ -232,7 +232,8 @@ impl Transfer {
 /// names a case and is `null`, the sentence names the transfer.
 pub fn transfer_verdicts(transfers: &[Transfer]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for (tier, of) in TierName::ALL.into_iter().flat_map(|tier| [(tier, Over::Blocks), (tier, Over::States)]) {
+    for (tier, of) in TierName::ALL.into_iter().flat_map(|tier| [(tier, Over::Blocks), (tier, Over::States)])
+    {
         let mut own = transfers.iter().filter(|transfer| transfer.tier == tier && Over::of(transfer) == of);
         if own.clone().next().is_some() {
             verdicts.push(verdict_of(tier, of, &mut own));
