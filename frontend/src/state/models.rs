@@ -5,8 +5,7 @@ use kvscope_sizing::engine::{
     Engine, EngineKind, Query, Reservation, Room, reservation, reserved_bytes, reserved_curve, warnings,
 };
 use kvscope_sizing::{
-    Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, Version, Warning,
-    find_entry,
+    Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, Warning, find_entry,
 };
 
 use super::Shared;
@@ -227,11 +226,6 @@ fn size_all(found: &[Found], settings: &Settings) -> Vec<Chosen> {
 impl Model {
     /// What ids of the reader's own configs start with; the catalogue has none such.
     pub(crate) const OWN: &'static str = "own-";
-
-    /// As one side of a comparison.
-    pub(crate) fn version(&self) -> Version<'_> {
-        Version { label: &self.id, name: &self.name, architecture: &self.architecture }
-    }
 
     /// The longest context that the config allows.
     pub(crate) fn max_context(&self) -> Option<Tokens> {

@@ -31,7 +31,7 @@ pub struct CatalogueEntry {
     pub previous: Option<String>,
     /// Month of release, `2025-12`.
     pub released: Option<String>,
-    /// Where the config comes from.
+    /// Where the config comes from; left out of the page, which shows `confidence`.
     pub source: Vec<String>,
     /// How sure the facts are, in the words of whoever collected them.
     pub confidence: String,
@@ -39,7 +39,7 @@ pub struct CatalogueEntry {
     pub params_total: Option<u64>,
     /// Parameters active for a token, as published.
     pub params_active: Option<u64>,
-    /// What to know about the facts.
+    /// What to know about the facts; left out of the page.
     pub notes: Option<String>,
     /// Figures published elsewhere for the same quantity, shown beside the computed one.
     pub published: Vec<PublishedFigure>,

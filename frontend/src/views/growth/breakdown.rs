@@ -1,5 +1,5 @@
 use kvscope_charts::Ink;
-use kvscope_sizing::{Bytes, CatalogueEntry, Growth, StateModel, group_digits, layer_ranges};
+use kvscope_sizing::{Bytes, Growth, StateModel, group_digits, layer_ranges};
 use leptos::prelude::*;
 
 use super::beside::beside;
@@ -34,22 +34,7 @@ fn of(page: Page, model: &Shared<Model>, state: &Shared<StateModel>) -> AnyView 
             </div>
             {part(move || beside(page))}
             {published}
-            {model.entry.map_or_else(nothing, sources)}
         </section>
-    }
-    .into_any()
-}
-
-/// Where the config of a catalogued version comes from, and what to know about it.
-fn sources(entry: &'static CatalogueEntry) -> AnyView {
-    let mut lines: Vec<AnyView> =
-        entry.source.iter().map(|source| view! { <li>{source.as_str()}</li> }.into_any()).collect();
-    lines.extend(entry.notes.as_ref().map(|notes| view! { <li>{notes.as_str()}</li> }.into_any()));
-    view! {
-        <details class="add">
-            <summary>"source and notes"</summary>
-            <ul class="note">{lines}</ul>
-        </details>
     }
     .into_any()
 }

@@ -15,7 +15,6 @@ mod room;
 mod tooltip;
 
 use kvscope_charts::headline::{HeadlineInput, Reserved, headline};
-use kvscope_sizing::compare;
 use leptos::prelude::*;
 
 use crate::erased::{effect, words};
@@ -30,7 +29,6 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
         <div class="growth room">
             <div class="finding">
                 <h1>{words(move || finding(page))}</h1>
-                <p class="change">{words(move || change(page))}</p>
                 <p class="quiet">{words(move || what_is_drawn(page))}</p>
             </div>
             {controls::controls(page)}
@@ -69,16 +67,6 @@ fn finding(page: Page) -> String {
         values: &values,
         reserved: by.as_deref().map(|by| Reserved { by, values: &reserved }),
     })
-}
-
-/// What moved from one version to the other, where two are chosen: the sentence of `kvscope compare`.
-fn change(page: Page) -> String {
-    let chosen = page.chosen();
-    let [from, to] = &chosen.list[..] else { return String::new() };
-    let (Some(from), Some(to)) = (&from.model, &to.model) else { return String::new() };
-    let compared = compare(from.version(), to.version(), &chosen.settings, page.context());
-    // What cannot be sized is refused beside its name.
-    compared.map_or_else(|_| String::new(), |compared| format!("{}.", compared.sentence))
 }
 
 /// Why not one of the chosen models has a figure at this context, in the words of the first.
