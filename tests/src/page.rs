@@ -43,11 +43,16 @@ impl Page {
 
     /// Types a context into the number box and confirms it.
     pub async fn type_context(&self, text: &str) {
-        let number_box = self.wait_for(selectors::CONTEXT_BOX).await;
+        self.type_into(selectors::CONTEXT_BOX, text).await;
+    }
+
+    /// Types into a box in place of what it holds, and confirms it.
+    pub async fn type_into(&self, selector: &str, text: &str) {
+        let input = self.wait_for(selector).await;
         let all = String::from(char::from(Key::Control)) + "a" + &String::from(char::from(Key::Null));
-        number_box.send_keys(&all).await.expect("the box takes keys");
-        number_box.send_keys(text).await.expect("the box takes keys");
-        number_box.send_keys(&String::from(char::from(Key::Enter))).await.expect("the box takes keys");
+        input.send_keys(&all).await.expect("the box takes keys");
+        input.send_keys(text).await.expect("the box takes keys");
+        input.send_keys(&String::from(char::from(Key::Enter))).await.expect("the box takes keys");
     }
 
     /// The context that the page computes with, in tokens.

@@ -30,3 +30,7 @@ pub const WITHOUT_AGENT: &str = "[data-notice=\"no-agent\"]";
 pub const CONFIG_FILE: &str = "input[type=\"file\"][aria-label=\"Open a config\"]";
 /// The sentence that says why something the user gave was refused.
 pub const REFUSAL: &str = "[role=\"alert\"]";
+/// Takes the memory that state is to fit, as text (`60 GiB`, `80GB`) on Enter. Its [`EXACT`] is in bytes.
+pub const MEMORY: &str = "input[aria-label=\"Memory for state on one rank\"]";
+/// One version in the answer to what fits; the attribute holds its id, `data-tokens` and `data-requests` what fits.
+pub const FITS: &str = "[data-fits]";
