@@ -37,10 +37,10 @@ pub(super) fn top(spec: &Spec<'_>) -> f64 {
 
 impl Heads {
     /// Heads over the values beside line ends, whose first column ends at `right`, and what is painted of them.
-    pub(super) fn beside(form: &Form, right: f64, has_reserved: bool) -> (Self, Vec<Node>) {
+    pub(super) fn beside(form: &Form, right: f64) -> (Self, Vec<Node>) {
         let bottom = form.plot.top - 8.0;
         let last = right + form.values_width - form.value_width;
-        if !has_reserved {
+        if !form.has_reserved() {
             return (
                 Self { context: Some((Point::new(right, bottom), Anchor::End)), reserved: None },
                 Vec::new(),
@@ -52,10 +52,10 @@ impl Heads {
     }
 
     /// Heads in the first row of a list under the figure, whose values end at `right`.
-    pub(super) fn below(form: &Form, top: f64, right: f64, has_reserved: bool) -> (Self, Vec<Node>) {
+    pub(super) fn below(form: &Form, top: f64, right: f64) -> (Self, Vec<Node>) {
         let baseline = top + ROW - 6.0;
         let context = Some((Point::new(0.0, baseline), Anchor::Start));
-        if !has_reserved {
+        if !form.has_reserved() {
             return (Self { context, reserved: None }, Vec::new());
         }
         let first = right - form.values_width + form.value_width;

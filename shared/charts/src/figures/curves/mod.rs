@@ -371,6 +371,11 @@ impl Form {
         let plot = Rect::new(left, heads::top(spec), right, bottom);
         Self { plot, wide, name_width, value_width, values_width }
     }
+
+    /// Whether there is a second column of values.
+    fn has_reserved(&self) -> bool {
+        self.values_width > self.value_width
+    }
 }
 
 fn check(spec: &Spec) -> Result<(), FigureError> {

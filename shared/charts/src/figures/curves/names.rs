@@ -28,8 +28,7 @@ impl Curves {
         let values_right = names_left + form.name_width + 12.0 + form.value_width;
         self.value_places = vec![None; self.lines.len()];
         let mut group = Group::new("names", Role::Labels);
-        let has_reserved = self.lines.iter().any(|curve| !curve.reserved.is_empty());
-        let (heads, nodes) = Heads::beside(form, values_right, has_reserved);
+        let (heads, nodes) = Heads::beside(form, values_right);
         self.heads = heads;
         group.nodes.extend(nodes);
         for (&index, &baseline) in kept.iter().zip(&places) {
@@ -67,8 +66,7 @@ impl Curves {
         let end = |index: &usize| paths[*index][paths[*index].len() - 1].y;
         kvscope_sizing::sort_short(&mut drawn, |a, b| end(a).total_cmp(&end(b)).is_gt());
         let width = self.scene.size.width;
-        let has_reserved = self.lines.iter().any(|curve| !curve.reserved.is_empty());
-        let columns = if width >= 460.0 && drawn.len() > 3 && !has_reserved { 2 } else { 1 };
+        let columns = if width >= 460.0 && drawn.len() > 3 && !form.has_reserved() { 2 } else { 1 };
         let rows = drawn.len().div_ceil(columns);
         let gap = 20.0;
         let column_width = (width - gap * (columns - 1) as f64) / columns as f64;
@@ -77,7 +75,7 @@ impl Curves {
         self.value_places = vec![None; self.lines.len()];
         let mut group = Group::new("names", Role::Labels);
         if !drawn.is_empty() {
-            let (heads, nodes) = Heads::below(form, head, width, has_reserved);
+            let (heads, nodes) = Heads::below(form, head, width);
             self.heads = heads;
             group.nodes.extend(nodes);
         }
