@@ -176,8 +176,9 @@ impl Profile for LlamaPlan<'_> {
         }))
     }
 
+    /// Without ranks: what of a model lies on which device changes no sum.
     fn share(&self) -> Share {
-        Share::of_ranks(self.query)
+        Share { tp: 1, pp: 1, layers_on_rank: None, ..Share::of_ranks(self.query) }
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {
