@@ -22,8 +22,6 @@ pub(super) struct Differences<'q> {
     engine: Vec<Held>,
     /// Dense bytes of one rank; `None` where no rank has a whole share.
     dense: Option<Vec<Held>>,
-    /// Blocks of recurrent state that one request holds.
-    state_blocks: Option<u64>,
 }
 
 /// One part of a batch.
@@ -31,6 +29,8 @@ pub(super) struct Differences<'q> {
 struct Held {
     quantity: Quantity,
     bytes: u64,
+    /// Of them, those that hold state.
+    content: u64,
     /// Bytes that the step to the longer context adds.
     grown: u64,
 }
@@ -41,25 +41,14 @@ impl<'q> Differences<'q> {
     /// # Errors
     ///
     /// What the engine's plan says at the longer context, or an overflow.
-    pub(super) fn new(query: &'q Query<'q>, plan: &dyn Profile, parts: &[Quantity]) -> Result<Self> {
+    pub(super) fn new(query: &'q Query<'q>, plan: &dyn Profile) -> Result<Self> {
         let block = plan.figure(Quantity::AttentionBlockSize).ok().flatten().and_then(Figure::whole);
         let tokens = block.unwrap_or(1).max(1).saturating_mul(query.settings.dcp());
         let step = tokens.saturating_mul(BLOCKS);
-        let state_blocks = match (query.engine.kind(), plan.figure(Quantity::StateBlocksPerRequest)) {
-            (EngineKind::Vllm, Ok(Some(figure))) => figure.whole().filter(|blocks| *blocks > 0),
-            _ => None,
-        };
         let share = plan.share();
         let (engine, settings) = (Engine::newest(EngineKind::Logical), share.dense(query.settings));
         let one_rank = Query { engine, batch: share.requests, settings: &settings, ..query.clone() };
-        Ok(Self {
-            query,
-            share,
-            step,
-            engine: held(query, step, parts)?,
-            dense: held(&one_rank, step, parts).ok(),
-            state_blocks,
-        })
+        Ok(Self { query, share, step, engine: held(query, step)?, dense: held(&one_rank, step).ok() })
     }
 
     /// How the reserved bytes of a part come about: layers × bytes × tokens × requests, where they do.
@@ -88,18 +77,11 @@ impl<'q> Differences<'q> {
         Some(format!("{} tokens × {rate}{requests}", group_digits(tokens)))
     }
 
-    /// Bytes of one request that do not grow, by blocks of state or by layers.
+    /// Bytes of one request that do not grow, by layers where they divide evenly.
     fn constant(&self, quantity: Quantity, bytes: u64) -> Option<String> {
         let fixed = [Quantity::WindowBytes, Quantity::StateBytes, Quantity::CrossBytes];
         if !fixed.contains(&quantity) {
             return None;
-        }
-        let in_blocks = self
-            .state_blocks
-            .filter(|blocks| quantity == Quantity::StateBytes && bytes.is_multiple_of(*blocks));
-        if let Some(blocks) = in_blocks {
-            let each = counted(blocks, "state block", "state blocks");
-            return Some(format!("{each} × {} B", group_digits(bytes / blocks)));
         }
         let layers = self.layers(quantity).filter(|layers| bytes.is_multiple_of(*layers));
         Some(match layers {
@@ -181,66 +163,38 @@ impl<'q> Differences<'q> {
         share
     }
 
-    /// Which parts the engine keeps otherwise: those that make up the difference exactly, else those that differ.
+    /// Which parts the engine keeps otherwise, padding apart. Together they make up the difference.
     fn otherwise(&self, difference: i128) -> String {
         let Some(dense) = &self.dense else {
             return "not named: dense bytes cannot be divided so over ranks".to_owned();
         };
-        let pairs: Vec<(Held, Held)> = self.engine.iter().copied().zip(dense.iter().copied()).collect();
-        if let Some(chosen) = self.exact(&pairs, difference) {
-            let words: Vec<String> = chosen.into_iter().map(|(own, dense)| self.beside(own, dense)).collect();
-            return words.join("; ");
+        let pairs = self.engine.iter().zip(dense).filter(|(own, dense)| own.content != dense.bytes);
+        let (mut words, mut named) = (Vec::new(), 0);
+        for (own, dense) in pairs {
+            named += i128::from(own.content) - i128::from(dense.bytes);
+            words.push(self.beside(*own, *dense));
         }
-        let differing = pairs
-            .iter()
-            .filter(|(own, dense)| own.grown != dense.grown || (own.grown == 0 && own.bytes != dense.bytes));
-        let words: Vec<String> = differing.map(|(own, dense)| self.beside(*own, *dense)).collect();
-        let unnamed = "some of it is not named: spare slots, or layers kept otherwise";
-        if words.is_empty() { unnamed.to_owned() } else { format!("{}; {unnamed}", words.join("; ")) }
-    }
-
-    /// The fewest parts whose other formats make up `difference` to the byte.
-    fn exact(&self, pairs: &[(Held, Held)], difference: i128) -> Option<Vec<(Held, Held)>> {
-        let context = self.query.context.map_or(0, Tokens::get);
-        let candidates: Vec<((Held, Held), i128)> = pairs
-            .iter()
-            .filter_map(|(own, dense)| {
-                let by_token = own.grown > 0 && dense.grown > 0;
-                let more = if by_token {
-                    let grown = i128::from(own.grown) - i128::from(dense.grown);
-                    let over = grown.checked_mul(i128::from(context))?;
-                    (over % i128::from(self.step) == 0).then(|| over / i128::from(self.step))?
-                } else {
-                    i128::from(own.bytes) - i128::from(dense.bytes)
-                };
-                (more != 0).then_some(((*own, *dense), more))
-            })
-            .collect();
-        let mut subsets: Vec<u32> = (1..1_u32 << candidates.len()).collect();
-        subsets.sort_by_key(|subset| subset.count_ones());
-        let chosen =
-            |subset: u32| candidates.iter().enumerate().filter(move |(index, _)| subset >> index & 1 == 1);
-        let fitting = subsets
-            .into_iter()
-            .find(|subset| chosen(*subset).map(|(_, (_, more))| more).sum::<i128>() == difference)?;
-        Some(chosen(fitting).map(|(_, (pair, _))| *pair).collect())
+        if named != difference {
+            words.push("some of it is not named: spare slots, or layers kept otherwise".to_owned());
+        }
+        words.join("; ")
     }
 
     /// One part in both accountings: `index keys take 61 layers × 132 B a token, 61 layers × 68 B in dense bytes`.
     fn beside(&self, own: Held, dense: Held) -> String {
         let what = own.quantity.label();
-        if own.grown > 0 && dense.grown > 0 {
+        if own.grown > 0 && dense.grown > 0 && own.grown != dense.grown {
             let rates = (self.rate(own.quantity, own.grown), self.rate(own.quantity, dense.grown));
             if let (Some(own), Some(dense)) = rates {
                 return format!("{what} take {own} a token, {dense} in dense bytes");
             }
         }
-        format!("{what} take {}, {} in dense bytes", Bytes::new(own.bytes), Bytes::new(dense.bytes))
+        format!("{what} take {}, {} in dense bytes", Bytes::new(own.content), Bytes::new(dense.bytes))
     }
 }
 
 /// The parts of a query at its context, and what a step of tokens adds to them.
-fn held(query: &Query<'_>, step: u64, parts: &[Quantity]) -> Result<Vec<Held>> {
+fn held(query: &Query<'_>, step: u64) -> Result<Vec<Held>> {
     let context = query.need_context()?;
     let longer = Query { context: Some(Tokens::new(context.get().saturating_add(step))), ..query.clone() };
     let (settings, later_settings) = (of_requests(query)?, of_requests(&longer)?);
@@ -252,9 +206,10 @@ fn held(query: &Query<'_>, step: u64, parts: &[Quantity]) -> Result<Vec<Held>> {
     let part = |quantity: &Quantity| {
         let bytes_now = bytes(plan.as_ref(), *quantity)?;
         let grown = bytes(later.as_ref(), *quantity)?.saturating_sub(bytes_now);
-        Ok(Held { quantity: *quantity, bytes: bytes_now, grown })
+        let content = plan.content(*quantity)?.get();
+        Ok(Held { quantity: *quantity, bytes: bytes_now, content, grown })
     };
-    parts.iter().map(part).collect()
+    Quantity::PARTS.iter().map(part).collect()
 }
 
 fn reduced(over: u64, under: u64) -> (u64, u64) {

@@ -3,7 +3,7 @@
 use super::naive::Naive;
 use super::shard::{LayerRange, RankState, Split, Surplus, quantity_of, rank_ranges};
 use super::share::Share;
-use super::{Figure, Padding, Profile, Quantity, Query, needed};
+use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::mixer::Mixer;
 use crate::settings::Settings;
 use crate::state::ComponentKind;
@@ -110,12 +110,7 @@ impl Profile for DensePlan<'_> {
         Ok(Some(match quantity {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.rank.slope(self.query.context)?),
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.rank.fixed(self.query.context)?),
-            Quantity::ResidentBytes
-            | Quantity::KvBytes
-            | Quantity::WindowBytes
-            | Quantity::StateBytes
-            | Quantity::IndexBytes
-            | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
+            part if part.is_of_resident() => Figure::Bytes(self.part(part)?),
             Quantity::CheckpointBytes => Figure::Bytes(self.checkpoints()?),
             Quantity::OverestimateFactor => {
                 let naive = Naive {
@@ -136,6 +131,19 @@ impl Profile for DensePlan<'_> {
 
     fn share(&self) -> Share {
         Share::of_groups(self.query, self.rules.groups, self.rules.split.tp)
+    }
+
+    fn content(&self, quantity: Quantity) -> Result<Bytes> {
+        let n = self.query.context_for(quantity)?;
+        let of = |component: &crate::StateComponent| match quantity_of(component.kind) {
+            kind if kind == quantity => component.bytes(n),
+            _ => Ok(Bytes::ZERO),
+        };
+        self.rank.sum(of)?.times(self.share().requests)
+    }
+
+    fn padding_of(&self) -> Option<PaddingOf> {
+        Some(PaddingOf { context: self.query.context?, batch: self.query.batch })
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {

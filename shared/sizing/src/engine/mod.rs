@@ -65,6 +65,18 @@ pub(crate) trait Profile {
     /// What the rank that holds most has of the query.
     fn share(&self) -> Share;
 
+    /// Of the batch's bytes at the context that `quantity` counts: those that hold state, which are all but the rows of
+    /// [`Self::held_padding`].
+    fn content(&self, quantity: Quantity) -> Result<Bytes>;
+
+    /// How bytes come about that are no product of tokens, layers and requests.
+    fn arithmetic(&self, _quantity: Quantity) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// The requests that [`Self::padding`] is counted for; `None` where it is of the pools.
+    fn padding_of(&self) -> Option<PaddingOf>;
+
     /// Where reserved bytes hold no state.
     fn padding(&self) -> Result<Vec<Padding>> {
         Ok(Vec::new())
@@ -83,6 +95,16 @@ pub(crate) trait Profile {
     /// Bytes that the pool has once, whatever it holds, beside what it reserves for requests.
     fn pool_overhead(&self) -> Result<Bytes> {
         Ok(Bytes::ZERO)
+    }
+
+    /// What those bytes are, in words.
+    fn overhead_words(&self) -> &'static str {
+        "what the pool has, whatever it holds"
+    }
+
+    /// Bytes of one block, where all that is reserved comes in blocks of one size.
+    fn block(&self) -> Option<Bytes> {
+        None
     }
 
     /// The lines that the engine would print about its memory.
@@ -196,7 +218,7 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
         max_model_len: query.max_model_len().ok().map(Tokens::new),
         figures,
         unanswered,
-        padding_of: report::padding_of(query),
+        padding_of: plan.padding_of(),
         padding: plan.padding()?,
         log_lines: plan.log_lines()?,
         warnings: all_warnings(query, plan.as_ref()),

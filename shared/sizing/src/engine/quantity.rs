@@ -83,6 +83,17 @@ quantities! {
     OverestimateFactor = "overestimate_factor", "Naive bytes over these",
 }
 
+impl Quantity {
+    /// The parts that resident bytes are divided into.
+    pub const PARTS: [Self; 5] =
+        [Self::KvBytes, Self::IndexBytes, Self::WindowBytes, Self::StateBytes, Self::CrossBytes];
+
+    /// Whether it counts resident bytes: all of them, or one part.
+    pub fn is_of_resident(self) -> bool {
+        self == Self::ResidentBytes || Self::PARTS.contains(&self)
+    }
+}
+
 /// One figure with its kind. Exact, apart from ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Engine, EngineKind, Figure, Quantity, Query};
+use super::{Engine, Figure, Quantity};
 use crate::warning::Warning;
 use crate::{Bytes, Tokens};
 
@@ -55,16 +55,6 @@ pub struct Padding {
     pub bytes: Bytes,
     /// Why the engine does it.
     pub why: String,
-}
-
-/// What a profile's own padding is of, without a reservation: vLLM's is of one request of the longest length, and of the
-/// null block once; SGLang's is of the pools.
-pub(super) fn padding_of(query: &Query<'_>) -> Option<PaddingOf> {
-    match query.engine.kind() {
-        EngineKind::Vllm => Some(PaddingOf { context: Tokens::new(query.max_model_len().ok()?), batch: 1 }),
-        EngineKind::SgLang => None,
-        _ => Some(PaddingOf { context: query.context?, batch: query.batch }),
-    }
 }
 
 impl EngineReport {

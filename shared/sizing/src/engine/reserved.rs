@@ -12,15 +12,6 @@ use crate::size::StateModel;
 use crate::state::{ComponentKind, counted};
 use crate::{Bytes, Error, Result, Tokens, group_digits};
 
-/// The parts that resident bytes are divided into.
-const PARTS: [Quantity; 5] = [
-    Quantity::KvBytes,
-    Quantity::IndexBytes,
-    Quantity::WindowBytes,
-    Quantity::StateBytes,
-    Quantity::CrossBytes,
-];
-
 /// Reserved and logical bytes of one batch at one context, and what lies between them:
 /// `reserved = logical + padding + rest`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -112,15 +103,18 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         let of = ComponentKind::ALL.into_iter().zip(kinds).filter(|(kind, _)| quantity_of(*kind) == quantity);
         of.map(|(_, bytes)| bytes).try_fold(Bytes::ZERO, Bytes::plus)?.times(query.batch)
     };
-    let differences = Differences::new(asked, plan.as_ref(), &PARTS)?;
+    let differences = Differences::new(asked, plan.as_ref())?;
     let mut parts = Vec::new();
     let (mut logical, mut named) = (Bytes::ZERO, Bytes::ZERO);
-    for quantity in PARTS {
+    for quantity in Quantity::PARTS {
         let (dense, held) = (dense(quantity)?, part(quantity)?);
         logical = logical.plus(dense)?;
         named = named.plus(held)?;
         if dense.plus(held)? > Bytes::ZERO {
-            let worked = differences.worked(quantity, held);
+            let worked = match plan.arithmetic(quantity)? {
+                Some(own) => Some(own),
+                None => differences.worked(quantity, held),
+            };
             parts.push(ReservedPart { what: quantity.label(), logical: dense, reserved: held, worked });
         }
     }
@@ -137,35 +131,27 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         ranks: ranks(query.engine.kind(), query.settings),
         logical,
         reserved,
-        worked: blocks(query, reserved, once),
+        worked: blocks(query, reserved, plan.block()),
         parts,
         padding,
         rest: differences.rest(logical, explained, reserved),
         once,
-        once_why: (once > Bytes::ZERO).then(|| once_why(query.engine.kind())),
+        once_why: (once > Bytes::ZERO).then(|| plan.overhead_words()),
     })
 }
 
-/// What a pool has once.
-fn once_why(kind: EngineKind) -> &'static str {
-    match kind {
-        EngineKind::Vllm => "a null block that is never handed out",
-        _ => "what the pool has, whatever it holds",
-    }
-}
-
-/// vLLM's reserved bytes by blocks, all as wide as the one that it never hands out.
-fn blocks(query: &Query<'_>, reserved: Bytes, once: Bytes) -> Option<String> {
-    let vllm = query.engine.kind() == EngineKind::Vllm && once > Bytes::ZERO && query.batch > 0;
-    let blocks = reserved.get().checked_div(once.get()).filter(|_| vllm)?;
+/// Reserved bytes by blocks, where all are as wide as `block`.
+fn blocks(query: &Query<'_>, reserved: Bytes, block: Option<Bytes>) -> Option<String> {
+    let block = block.filter(|_| query.batch > 0)?;
+    let blocks = reserved.get().checked_div(block.get())?;
     let of_requests = match query.batch {
         1 => format!("{} of one request", counted(blocks, "block", "blocks")),
         batch => format!("{} of {batch} requests", counted(blocks, "block", "blocks")),
     };
     reserved
         .get()
-        .is_multiple_of(once.get())
-        .then(|| format!("{of_requests} × {} B", group_digits(once.get())))
+        .is_multiple_of(block.get())
+        .then(|| format!("{of_requests} × {} B", group_digits(block.get())))
 }
 
 /// What the query's engine reserves for the batch at each of `contexts`, whatever the query's own. The list ends before
@@ -291,6 +277,11 @@ mod tests {
 
     /// The product that a line of arithmetic states: `100,032 tokens × 61 layers × 132 B`, fractions as `584/4 B`.
     fn product(worked: &str) -> u64 {
+        if let Some((slots, each)) =
+            worked.strip_prefix('(').and_then(|rest| rest.split_once(" + 1) slots × "))
+        {
+            return (product(slots) + 1) * product(each);
+        }
         let (mut over, mut under) = (1_u128, 1_u128);
         for factor in worked.split(" × ") {
             let number = factor.split(' ').next().unwrap().replace(',', "");

@@ -79,17 +79,31 @@ impl Cache {
         self.cell.times(self.cells)?.times(self.copies)?.times(self.layers)
     }
 
-    /// Cells beyond the tokens asked for, and padded rows.
+    /// Cells of one stream that hold what was asked for: all, where their number does not follow the tokens.
+    fn used(&self, cells: &Cells) -> u64 {
+        match self.role {
+            Role::Full | Role::Compressed | Role::Index => cells.asked.div_ceil(self.ratio).min(self.cells),
+            Role::Window | Role::Cross | Role::State => self.cells,
+        }
+    }
+
+    /// Bytes without the padding of [`Self::padding`].
+    pub(super) fn content(&self, cells: &Cells) -> Result<Bytes> {
+        let row = Bytes::new(self.cell.get() - self.row_padding.get());
+        row.times(self.used(cells))?.times(self.copies)?.times(self.layers)
+    }
+
+    /// Cells beyond the tokens asked for, and padded rows of the others.
     pub(super) fn padding(&self, cells: &Cells) -> Result<Vec<Padding>> {
         let mut found = Vec::new();
-        let used = cells.asked.div_ceil(self.ratio);
-        if matches!(self.role, Role::Full | Role::Compressed | Role::Index) && used < self.cells {
+        let used = self.used(cells);
+        if used < self.cells {
             let bytes = self.cell.times(self.cells - used)?.times(self.copies)?.times(self.layers)?;
             let why = format!("cells come in multiples of 256: {} for {used}", self.cells);
             found.push(Padding { what: format!("cells of {} layers", self.layers), bytes, why });
         }
         if self.row_padding > Bytes::ZERO {
-            let bytes = self.row_padding.times(self.cells)?.times(self.copies)?.times(self.layers)?;
+            let bytes = self.row_padding.times(used)?.times(self.copies)?.times(self.layers)?;
             let why = "without flash attention every V row is as wide as the model's widest".to_owned();
             found.push(Padding { what: format!("V rows of {} layers", self.layers), bytes, why });
         }

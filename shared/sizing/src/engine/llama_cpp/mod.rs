@@ -12,7 +12,7 @@ use super::logical::checkpoint_bytes;
 use super::naive::Naive;
 use super::shard::{RankState, Split, quantity_of};
 use super::share::Share;
-use super::{Figure, Padding, Profile, Quantity, Query, needed};
+use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::format::{KvFormat, StateFormat};
 use crate::settings::Settings;
 use crate::warning::Warning;
@@ -150,12 +150,7 @@ impl Profile for LlamaPlan<'_> {
         Ok(Some(match quantity {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
-            Quantity::ResidentBytes
-            | Quantity::KvBytes
-            | Quantity::WindowBytes
-            | Quantity::StateBytes
-            | Quantity::IndexBytes
-            | Quantity::CrossBytes => Figure::Bytes(self.bytes(quantity)?),
+            part if part.is_of_resident() => Figure::Bytes(self.bytes(part)?),
             Quantity::CheckpointBytes => {
                 let interval =
                     self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
@@ -179,6 +174,19 @@ impl Profile for LlamaPlan<'_> {
     /// Without ranks: what of a model lies on which device changes no sum.
     fn share(&self) -> Share {
         Share { tp: 1, pp: 1, layers_on_rank: None, ..Share::of_ranks(self.query) }
+    }
+
+    fn content(&self, quantity: Quantity) -> Result<Bytes> {
+        let counted = self.caches.iter().filter(|cache| cache.role.quantity() == quantity);
+        let mut total = Bytes::ZERO;
+        for cache in counted {
+            total = total.plus(cache.content(&self.cells)?)?;
+        }
+        Ok(total)
+    }
+
+    fn padding_of(&self) -> Option<PaddingOf> {
+        Some(PaddingOf { context: self.query.context?, batch: self.query.batch })
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {

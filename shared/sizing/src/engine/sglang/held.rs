@@ -1,6 +1,6 @@
 //! Where the bytes that a batch holds in the pools hold no state.
 
-use super::SgLangPlan;
+use super::{SgLangPlan, is_slot_state};
 use crate::engine::shard::quantity_of;
 use crate::engine::{Padding, Profile, Quantity};
 use crate::{Bytes, Result};
@@ -47,8 +47,31 @@ impl SgLangPlan<'_> {
         Ok(kept.chain(self.state_rows(self.share().requests)?).collect())
     }
 
+    /// Bytes of a part that the batch holds without the padding of [`Self::held_rows`].
+    pub(super) fn held_content(&self, quantity: Quantity) -> Result<Bytes> {
+        let n = self.query.context_for(quantity)?;
+        let own_window_pool = self.pool().has_window_pool();
+        let caches = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+            kind if kind != quantity || is_slot_state(component.kind) => Ok(Bytes::ZERO),
+            Quantity::WindowBytes if !own_window_pool => {
+                Ok(self.held_by(component, n, self.launch.page)?.min(component.bytes(n)?))
+            }
+            _ => self.held_by(component, n, 1),
+        })?;
+        let of_slots =
+            if quantity == Quantity::StateBytes { self.state_bytes_per_slot()? } else { Bytes::ZERO };
+        caches.plus(of_slots)?.times(self.share().requests)
+    }
+
+    /// The slot that padded batches write to.
+    pub(super) fn padded_slot(&self) -> Result<Option<Padding>> {
+        let bytes = self.state_bytes_per_slot()?;
+        let why = "one state slot more, which padded batches write to".to_owned();
+        Ok((bytes > Bytes::ZERO).then(|| Padding { what: "state slot".to_owned(), bytes, why }))
+    }
+
     /// State slots beyond the one that each of `requests` needs.
-    pub(super) fn state_rows(&self, requests: u64) -> Result<Vec<Padding>> {
+    fn state_rows(&self, requests: u64) -> Result<Vec<Padding>> {
         let state = self.state_bytes_per_slot()?;
         if state == Bytes::ZERO {
             return Ok(Vec::new());
@@ -67,11 +90,9 @@ impl SgLangPlan<'_> {
                 "states of prefixes, and the next ones of running requests, have slots too",
             )
         };
-        let padded = "one state slot more, which padded batches write to";
-        let rows = [("state slots for reuse", spare, why), ("state slot", state, padded)];
-        let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
-        Ok(kept
-            .map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why: why.to_owned() })
-            .collect())
+        let what = "state slots for reuse".to_owned();
+        let spare = Padding { what, bytes: spare, why: why.to_owned() };
+        let spare = Some(spare).filter(|row| row.bytes > Bytes::ZERO);
+        Ok(spare.into_iter().chain(self.padded_slot()?).collect())
     }
 }

@@ -18,13 +18,13 @@ use super::logical::checkpoint_bytes;
 use super::naive::Naive;
 use super::shard::{RankState, Surplus, rank_ranges};
 use super::share::Share;
-use super::{Figure, Padding, Profile, Quantity, Query, needed};
+use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::{Formats, Settings};
 use crate::state::ComponentKind;
 use crate::warning::Warning;
-use crate::{Bytes, Error, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens, group_digits};
 use launch::Launch;
 use pool::{Pool, PoolTokens};
 
@@ -236,6 +236,11 @@ impl<'q> SgLangPlan<'q> {
         })
     }
 
+    /// Whether something says how large the pools are.
+    fn has_pools(&self) -> bool {
+        self.settings.pool_tokens.is_some() || self.settings.available_kv_bytes.is_some()
+    }
+
     fn has_state(&self) -> Result<bool> {
         Ok(self.state_bytes_per_slot()? > Bytes::ZERO)
     }
@@ -276,12 +281,7 @@ impl Profile for SgLangPlan<'_> {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
             Quantity::PoolBytesPerToken => Figure::Slope(self.pool().bytes_per_token()?),
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
-            Quantity::ResidentBytes
-            | Quantity::KvBytes
-            | Quantity::WindowBytes
-            | Quantity::StateBytes
-            | Quantity::IndexBytes
-            | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
+            part if part.is_of_resident() => Figure::Bytes(self.part(part)?),
             Quantity::PoolBytes => Figure::Bytes(self.pool_part(quantity)?),
             Quantity::LoggedKvTokens => {
                 let (tokens, ranks) = (self.tokens()?.full, self.launch.dcp);
@@ -317,10 +317,37 @@ impl Profile for SgLangPlan<'_> {
         Share::of_groups(self.query, self.launch.attention_dp, self.launch.group)
     }
 
+    fn content(&self, quantity: Quantity) -> Result<Bytes> {
+        self.held_content(quantity)
+    }
+
+    /// The slots of the state pool, where nothing else is state.
+    fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
+        let state = self.state_bytes_per_slot()?;
+        let slots_alone = || Ok::<_, Error>(self.part(quantity)? == self.state_pool()?);
+        if quantity != Quantity::StateBytes || state == Bytes::ZERO || !slots_alone()? {
+            return Ok(None);
+        }
+        let slots = match self.settings.state_slots {
+            Some(slots) => group_digits(slots / self.launch.attention_dp),
+            None => format!("{} × {}", self.share().requests, self.slots_per_request()),
+        };
+        Ok(Some(format!("({slots} + 1) slots × {} B", group_digits(state.get()))))
+    }
+
+    fn padding_of(&self) -> Option<PaddingOf> {
+        let context = self.query.context.filter(|_| !self.has_pools())?;
+        Some(PaddingOf { context, batch: self.query.batch })
+    }
+
+    /// Of the pools, where something sizes them, else of the batch.
     fn padding(&self) -> Result<Vec<Padding>> {
-        let mut found = self.state_rows(1)?;
-        if self.settings.pool_tokens.is_none() && self.settings.available_kv_bytes.is_none() {
-            return Ok(found);
+        if !self.has_pools() {
+            return if self.query.context.is_some() { self.held_rows() } else { Ok(Vec::new()) };
+        }
+        let mut found = Vec::new();
+        if self.settings.state_slots.is_some() {
+            found.extend(self.padded_slot()?);
         }
         let empty = self
             .pool()
@@ -347,7 +374,7 @@ impl Profile for SgLangPlan<'_> {
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {
-        if self.settings.pool_tokens.is_none() && self.settings.available_kv_bytes.is_none() {
+        if !self.has_pools() {
             return Ok(Vec::new());
         }
         let tokens = self.tokens()?;

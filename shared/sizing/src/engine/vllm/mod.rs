@@ -18,7 +18,7 @@ mod spec;
 mod storage;
 
 use super::share::Share;
-use super::{Figure, Padding, Profile, Quantity, Query};
+use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query};
 use crate::architecture::Architecture;
 use crate::engine::Engine;
 use crate::format::StateFormat;
@@ -125,11 +125,7 @@ impl Profile for VllmPlan<'_> {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
             Quantity::ResidentBytes => Figure::Bytes(self.resident()?),
-            Quantity::KvBytes
-            | Quantity::WindowBytes
-            | Quantity::StateBytes
-            | Quantity::IndexBytes
-            | Quantity::CrossBytes => Figure::Bytes(self.part(quantity)?),
+            part if part.is_of_resident() => Figure::Bytes(self.part(part)?),
             Quantity::NeededBytesOneRequest => Figure::Bytes(self.needed_bytes(self.longest()?)?),
             Quantity::MaxConcurrency => Figure::Ratio(self.max_concurrency(self.longest()?)?),
             Quantity::LoggedKvTokens => Figure::Tokens(Tokens::new(self.logged_tokens(self.longest()?)?)),
@@ -140,18 +136,26 @@ impl Profile for VllmPlan<'_> {
             Quantity::AttentionBlockSize => Figure::Tokens(Tokens::new(self.blocks.attention)),
             Quantity::PaddingFraction => Figure::Ratio(self.padding_fraction()),
             Quantity::StateBlocksPerRequest => Figure::Blocks(self.state_blocks()?),
-            Quantity::MaxRunningRequests
-            | Quantity::PoolBytesPerToken
-            | Quantity::PoolBytes
-            | Quantity::RequestTableBytes
-            | Quantity::CheckpointBytes
-            | Quantity::OverestimateFactor => return Ok(None),
+            _ => return Ok(None),
         };
         Ok(Some(figure))
     }
 
     fn share(&self) -> Share {
         self.share
+    }
+
+    fn content(&self, quantity: Quantity) -> Result<Bytes> {
+        self.content_of(quantity)
+    }
+
+    fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
+        if quantity == Quantity::StateBytes { self.state_arithmetic() } else { Ok(None) }
+    }
+
+    /// One request of the longest length; the null block is of the pool.
+    fn padding_of(&self) -> Option<PaddingOf> {
+        self.max_model_len.map(|length| PaddingOf { context: Tokens::new(length), batch: 1 })
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {
@@ -170,6 +174,14 @@ impl Profile for VllmPlan<'_> {
     fn pool_overhead(&self) -> Result<Bytes> {
         let reserved = if self.rules.null_block_in_check { self.widest_block() } else { 0 };
         Ok(Bytes::new(reserved))
+    }
+
+    fn overhead_words(&self) -> &'static str {
+        "a null block that is never handed out"
+    }
+
+    fn block(&self) -> Option<Bytes> {
+        Some(Bytes::new(self.widest_block())).filter(|block| *block > Bytes::ZERO)
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {

@@ -1,7 +1,6 @@
 //! Where reserved bytes hold no state, for one request of the longest length.
 
 use super::VllmPlan;
-use super::spec::Kind;
 use crate::engine::Padding;
 use crate::{Bytes, Result};
 
@@ -43,25 +42,15 @@ impl VllmPlan<'_> {
                 } else {
                     rows.pages = rows.pages.plus(lost)?;
                 }
-                let shared_by = spec.tokens_per_entry.max(1);
-                let held = blocks.saturating_mul(spec.block / shared_by);
-                let entry = Bytes::new(spec.entry_bytes).times(layers)?;
-                match spec.kind {
-                    Kind::Full | Kind::Latent | Kind::Index => {
-                        let used = length.div_ceil(self.flight.dcp) / shared_by;
-                        rows.last_block = rows.last_block.plus(entry.times(held.saturating_sub(used))?)?;
-                    }
-                    Kind::Window { window, .. }
-                    | Kind::LatentWindow { window, .. }
-                    | Kind::Chunk { chunk: window } => {
-                        let kept = window.min(length) / shared_by;
-                        rows.in_flight = rows.in_flight.plus(entry.times(held.saturating_sub(kept))?)?;
-                    }
-                    Kind::State { .. } | Kind::StatePerBlock => {
-                        let spare = Bytes::new(content).times(layers)?.times(blocks.saturating_sub(1))?;
-                        rows.spare_states = rows.spare_states.plus(spare)?;
-                    }
-                    Kind::Ring | Kind::Cross => {}
+                if let Some(kept) = self.kept_entries(spec, length) {
+                    let beyond = blocks.saturating_mul(spec.entries()).saturating_sub(kept);
+                    let bytes = Bytes::new(spec.entry_bytes).times(layers)?.times(beyond)?;
+                    let row =
+                        if spec.keeps_every_token() { &mut rows.last_block } else { &mut rows.in_flight };
+                    *row = row.plus(bytes)?;
+                } else if spec.is_state() {
+                    let spare = Bytes::new(content).times(layers)?.times(blocks.saturating_sub(1))?;
+                    rows.spare_states = rows.spare_states.plus(spare)?;
                 }
             }
             rows.narrow = rows.narrow.plus(Bytes::new(widest.saturating_sub(width)).times(blocks)?)?;

@@ -1,9 +1,10 @@
 //! What a request holds at some length: slope, fixed part, and the parts by kind.
 
-use super::spec::Kind;
+use super::spec::{Kind, Spec};
 use super::{VllmPlan, per_token};
 use crate::engine::{Quantity, needed};
-use crate::{Bytes, BytesPerToken, Result};
+use crate::state::counted;
+use crate::{Bytes, BytesPerToken, Result, group_digits};
 
 /// Beyond every window and every batch in flight.
 const BEYOND_WINDOWS: u64 = crate::Tokens::MAX.get();
@@ -57,6 +58,63 @@ impl VllmPlan<'_> {
             }
         }
         total.times(self.batch)
+    }
+
+    /// The same without what holds no state: the rows of [`Self::held_rows`].
+    pub(super) fn content_of(&self, quantity: Quantity) -> Result<Bytes> {
+        let length = self.context.ok_or_else(|| needed("context"))?.get();
+        let mut total = Bytes::ZERO;
+        for group in &self.grouping.groups {
+            let blocks = group.blocks(length, self.flight);
+            for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
+                let layers = self.layers_on_widest_rank(&set.layers);
+                let whole = Bytes::new(set.spec.content()?);
+                let kept = match self.kept_entries(&set.spec, length) {
+                    Some(entries) => Bytes::new(set.spec.entry_bytes)
+                        .times(entries.min(blocks.saturating_mul(set.spec.entries())))?,
+                    None if set.spec.is_state() => whole.times(blocks.min(1))?,
+                    None => whole.times(blocks)?,
+                };
+                total = total.plus(kept.times(layers)?)?;
+            }
+        }
+        total.times(self.batch)
+    }
+
+    /// Entries of a request of `length` tokens that a layer needs; `None` for what is no cache of tokens.
+    pub(super) fn kept_entries(&self, spec: &Spec, length: u64) -> Option<u64> {
+        let shared_by = spec.tokens_per_entry.max(1);
+        match spec.kind {
+            Kind::Full | Kind::Latent | Kind::Index => Some(length.div_ceil(self.flight.dcp) / shared_by),
+            Kind::Window { window, .. }
+            | Kind::LatentWindow { window, .. }
+            | Kind::Chunk { chunk: window } => Some(window.min(length) / shared_by),
+            Kind::State { .. } | Kind::StatePerBlock | Kind::Ring | Kind::Cross => None,
+        }
+    }
+
+    /// `3 state blocks × 4,063,232 B × 2 requests`: the blocks of the groups of recurrent layers, where all hold pages of
+    /// one width.
+    pub(super) fn state_arithmetic(&self) -> Result<Option<String>> {
+        let context = self.context.ok_or_else(|| needed("context"))?;
+        let (mut blocks, mut width) = (0, None);
+        for group in &self.grouping.groups {
+            for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == Quantity::StateBytes) {
+                let own = Bytes::new(set.spec.page()?).times(self.layers_on_widest_rank(&set.layers))?;
+                if !set.spec.is_state() || width.is_some_and(|known| known != own) {
+                    return Ok(None);
+                }
+                width = Some(own);
+                blocks += group.blocks(context.get(), self.flight);
+            }
+        }
+        let Some(width) = width.filter(|_| blocks > 0) else { return Ok(None) };
+        let requests = match self.batch {
+            1 => String::new(),
+            several => format!(" × {several} requests"),
+        };
+        let blocks = counted(blocks, "state block", "state blocks");
+        Ok(Some(format!("{blocks} × {} B{requests}", group_digits(width.get()))))
     }
 
     /// Blocks of one request that hold recurrent state. Where every block of tokens has a state, they go by the longest

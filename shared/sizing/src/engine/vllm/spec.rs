@@ -59,11 +59,17 @@ pub(super) struct Flight {
 }
 
 impl Spec {
+    /// Entries of one block.
+    pub(super) fn entries(&self) -> u64 {
+        self.block / self.tokens_per_entry.max(1)
+    }
+
     /// Bytes of one block, without padding.
     pub(super) fn content(&self) -> Result<u64> {
         match self.kind {
             Kind::State { .. } | Kind::StatePerBlock => Ok(self.entry_bytes),
-            _ => (self.block / self.tokens_per_entry.max(1))
+            _ => self
+                .entries()
                 .checked_mul(self.entry_bytes)
                 .ok_or_else(|| Error::overflow(format!("{} tokens × {} B", self.block, self.entry_bytes))),
         }

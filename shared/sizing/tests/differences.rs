@@ -1,0 +1,112 @@
+//! Why reserved bytes differ from logical ones, in the words of the report, against arithmetic by hand.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::engine::{Engine, EngineKind, Query, Reservation, Rest, reservation, size_in_engine};
+use kvscope_sizing::{Settings, Tokens, catalogue, find_entry};
+
+fn beside(id: &str, engine: &str, pairs: &[(&str, &str)]) -> Reservation {
+    let architecture = find_entry(id).unwrap().architecture().unwrap();
+    let mut settings = Settings::default();
+    for (name, value) in pairs {
+        settings.set(name, value).unwrap();
+    }
+    reservation(&Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap()).unwrap()
+}
+
+fn why(reservation: &Reservation) -> &str {
+    match &reservation.rest {
+        Rest::None => "",
+        Rest::More(_, why) | Rest::Less(_, why) => why,
+    }
+}
+
+/// Qwen3.5-27B: 48 layers with 48 × 128 × 128 f32 values and 3 × 10,240 bf16 ones are 153,944,064 B a slot. Four requests
+/// have five slots each (`_calculate_mamba_ratio`), and padded batches write to one more.
+#[test]
+fn state_slots_are_requests_by_slots_and_one() {
+    let found = beside("qwen3.5-27b", "sglang", &[("context", "1000"), ("batch", "4")]);
+    let state = found.parts.iter().find(|part| part.what == "recurrent and compressor state").unwrap();
+    let slot = 48 * (48 * 128 * 128 * 4 + 3 * 10_240 * 2);
+    assert_eq!(slot, 153_944_064);
+    assert_eq!(state.reserved.get(), (4 * 5 + 1) * slot);
+    assert_eq!(state.worked.as_deref(), Some("(4 × 5 + 1) slots × 153,944,064 B"));
+}
+
+/// Without a pool the padding of a report is that of the batch: 4 × 4 slots for reuse.
+#[test]
+fn padding_without_pools_is_of_the_batch() {
+    let entry = find_entry("qwen3.5-27b").unwrap();
+    let architecture = entry.architecture().unwrap();
+    let (engine, context) = (Engine::newest(EngineKind::SgLang), Some(Tokens::new(1000)));
+    let sized = size_in_engine(&entry.id, &architecture, &engine, context, 4, &Settings::default()).unwrap();
+    let of = sized.report.padding_of.unwrap();
+    assert_eq!((of.context.get(), of.batch), (1000, 4));
+    let spare = sized.report.padding.iter().find(|row| row.what == "state slots for reuse").unwrap();
+    assert_eq!(spare.bytes.get(), 4 * 4 * 153_944_064);
+}
+
+/// llama.cpp has one copy of the model whatever ranks are asked for: its words are those without them.
+#[test]
+fn llama_cpp_has_no_ranks_to_share() {
+    for (id, ranks) in [("qwen3.5-27b", ("tp", "2")), ("gemma-3-27b", ("pp", "2"))] {
+        let plain = beside(id, "llama.cpp", &[("context", "99991")]);
+        let set = beside(id, "llama.cpp", &[("context", "99991"), ranks]);
+        assert_eq!(set.rest, plain.rest, "{id}");
+        assert!(!why(&set).contains("rank"), "{}", why(&set));
+    }
+}
+
+/// DeepSeek-V4-Flash in SGLang: 21 layers keep index keys of 132 B for four tokens, of which the logical account has 68:
+/// 21 × (33 − 17) B for each of the 99,988 tokens in whole entries.
+#[test]
+fn rates_are_taken_over_whole_entries() {
+    let found = beside("deepseek-v4-flash", "sglang", &[("context", "99991")]);
+    assert!(
+        why(&found).contains("index keys take 21 layers × 33 B a token, 21 layers × 17 B"),
+        "{}",
+        why(&found)
+    );
+    assert!(!why(&found).contains("not named"), "{}", why(&found));
+}
+
+/// Mistral-7B in llama.cpp: its window is not used, so 32 layers × 4096 B × 99,991 tokens stand in the place of
+/// 32 × 4096 B × 4096 tokens.
+#[test]
+fn windows_that_are_kept_in_full_are_named() {
+    let found = beside("mistral-7b-v0.1", "llama.cpp", &[("context", "99991")]);
+    let words = "caches of every token take 13,106,020,352 B, 0 B in dense bytes; windows and chunks take 0 B, \
+                 536,870,912 B in dense bytes";
+    assert_eq!(99_991_u64 * 32 * 4096, 13_106_020_352);
+    assert_eq!(why(&found), words);
+}
+
+/// Every difference of every catalogued model in every engine has its reasons, with ranks and without; where dense bytes
+/// cannot be divided over the ranks, that is the reason.
+#[test]
+fn nothing_is_left_without_a_name() {
+    let mut unnamed = Vec::new();
+    let mut asked = 0;
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for kind in EngineKind::ALL {
+            for ranks in
+                [&[] as &[(&str, &str)], &[("tp", "2")], &[("tp", "4"), ("dcp", "2")], &[("pp", "2")]]
+            {
+                let mut settings = Settings { batch: Some(3), ..Settings::default() };
+                for (name, value) in ranks {
+                    settings.set(name, value).unwrap();
+                }
+                let mut query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+                query.context = Some(Tokens::new(99_991));
+                let Ok(found) = reservation(&query) else { continue };
+                asked += 1;
+                if why(&found).contains("some of it is not named") {
+                    unnamed.push(format!("{} in {}, {ranks:?}: {}", entry.id, kind.name(), why(&found)));
+                }
+            }
+        }
+    }
+    assert!(unnamed.is_empty(), "{} of {asked}:\n{}", unnamed.len(), unnamed.join("\n"));
+    assert!(asked > 1000, "{asked}");
+}
