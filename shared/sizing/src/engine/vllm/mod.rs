@@ -170,10 +170,10 @@ impl Profile for VllmPlan<'_> {
         Some(self.needed_bytes(context.get()).and_then(|bytes| bytes.times(self.batch)))
     }
 
-    /// The block that is never handed out.
+    /// The block that is never handed out: every version's pool has it, whether the start-up check counts it or not
+    /// (`block_pool.py`: `null_block = free_block_queue.popleft()`).
     fn pool_overhead(&self) -> Result<Bytes> {
-        let reserved = if self.rules.null_block_in_check { self.widest_block() } else { 0 };
-        Ok(Bytes::new(reserved))
+        Ok(Bytes::new(self.widest_block()))
     }
 
     fn overhead_words(&self) -> &'static str {
