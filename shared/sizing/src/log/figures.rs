@@ -188,10 +188,35 @@ pub(super) fn capacity_of(engines: &[&str], each: impl Fn(Option<&str>) -> Optio
         engines.iter().filter_map(|engine| Some((*engine, each(Some(engine))?))).collect();
     let (_, first) = held.first()?;
     let count = held.len();
+    let names: Vec<&str> = held.iter().map(|(engine, _)| *engine).collect();
+    let silent: Vec<&str> = engines.iter().filter(|engine| !names.contains(engine)).copied().collect();
+    let of_others = match silent.as_slice() {
+        [] => String::new(),
+        others => format!(" Nothing is printed for {}.", others.join(", ")),
+    };
     if held.iter().all(|(_, other)| other == first) {
-        let names = engines.join(", ");
-        return Some(format!("The capacity is {first}, in each of {count} pools ({names})."));
+        let pools = if count == 1 {
+            format!("in the pool of {}", names.join(", "))
+        } else {
+            format!("in each of {count} pools ({})", names.join(", "))
+        };
+        return Some(format!("The capacity is {first}, {pools}.{of_others}"));
     }
     let held: Vec<String> = held.iter().map(|(engine, held)| format!("{engine} {held}")).collect();
-    Some(format!("The capacity is that of {count} pools: {}.", held.join("; ")))
+    Some(format!("The capacity is that of {count} pools: {}.{of_others}", held.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_prints_nothing_is_said_to() {
+        let both = ["DP0", "DP1"];
+        let of = |silent: &str| {
+            capacity_of(&both, |engine| (engine != Some(silent)).then(|| "100 tokens".to_owned())).unwrap()
+        };
+        assert_eq!(of("DP1"), "The capacity is 100 tokens, in the pool of DP0. Nothing is printed for DP1.");
+        assert_eq!(of(""), "The capacity is 100 tokens, in each of 2 pools (DP0, DP1).");
+    }
 }
