@@ -19,7 +19,7 @@ mod gguf_file;
 use kvscope_sizing::catalogue;
 
 const MUTANTS_OF_A_SEED: usize = 60;
-/// There are fourteen queries of engines for each config.
+/// There are twenty queries of engines for each config.
 const MUTANTS_OF_A_QUERY: usize = 6;
 /// Logs are few.
 const MUTANTS_OF_A_LOG: usize = 60;

@@ -3,14 +3,22 @@
 
 use std::sync::OnceLock;
 
-use kvscope_sizing::engine::{Engine, Query, report};
+use kvscope_sizing::engine::{
+    Engine, Query, largest_batch_in, largest_context_in, report, reservation, reserved_bytes, reserved_curve,
+};
 use kvscope_sizing::log::{GivenModel, decode_log};
-use kvscope_sizing::{Architecture, Error, ErrorKind, Settings, Warning, catalogue, read_config};
+use kvscope_sizing::{
+    Architecture, Bytes, Error, ErrorKind, LargestContext, Settings, Tokens, Warning, catalogue, read_config,
+};
 
 /// Engines at versions on both sides of each rule that goes by version.
-pub(crate) const ENGINES: [&str; 14] = [
+pub(crate) const ENGINES: [&str; 20] = [
     "logical",
     "vllm@0.33",
+    "vllm@0.32",
+    "vllm@0.31",
+    "vllm@0.29",
+    "vllm@0.28",
     "vllm@0.27.1",
     "vllm@0.25",
     "vllm@0.21",
@@ -18,6 +26,8 @@ pub(crate) const ENGINES: [&str; 14] = [
     "vllm@0.11",
     "vllm@0.6",
     "sglang@0.5.23",
+    "sglang@0.5.21",
+    "sglang@0.5.14",
     "sglang@0.5.3",
     "sglang@0.4",
     "llama.cpp",
@@ -117,7 +127,16 @@ pub(crate) fn engine(data: &[u8]) {
         own = read;
         &own
     };
-    judge(architecture, engine, &settings);
+    judge(architecture, engine.clone(), &settings);
+    // Plans are made many times over for these, so they take turns.
+    let turn = data.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+    let Ok(query) = Query::new(architecture, engine, &settings) else { return };
+    if turn.is_multiple_of(8) {
+        reserves(&query);
+    }
+    if turn.is_multiple_of(64) {
+        fits(&query);
+    }
 }
 
 /// Any text as a log: decoded or refused in one line, without a model and with one.
@@ -155,8 +174,10 @@ fn architectures() -> &'static [Architecture] {
 }
 
 fn judge(architecture: &Architecture, engine: Engine, settings: &Settings) {
-    let answered = Query::new(architecture, engine, settings).and_then(|query| report(&query));
-    match answered {
+    let Ok(query) = Query::new(architecture, engine, settings).map_err(|error| refused(&error)) else {
+        return;
+    };
+    match report(&query) {
         Ok(report) => {
             for (quantity, figure) in &report.figures {
                 assert!(figure.as_f64() >= 0.0, "{} is {figure}", quantity.name());
@@ -174,11 +195,53 @@ fn judge(architecture: &Architecture, engine: Engine, settings: &Settings) {
             report.warnings.iter().for_each(one_line);
             serde_json::to_string(&report).expect("a report is JSON");
         }
-        Err(error) => {
-            is_one_line(&error.to_string());
-            is_named(&error);
-        }
+        Err(error) => refused(&error),
     }
+}
+
+/// A context for queries that have none.
+const SOME_CONTEXT: Tokens = Tokens::new(1000);
+
+/// What is reserved is the same alone, in a curve, and beside logical bytes.
+fn reserves(query: &Query<'_>) {
+    let context = query.context.unwrap_or(SOME_CONTEXT);
+    let query = Query { context: Some(context), ..query.clone() };
+    let alone = reserved_bytes(&query);
+    if let Err(error) = &alone {
+        refused(error);
+    }
+    match reserved_curve(&query, &[context]) {
+        Ok(curve) => assert_eq!(curve.first(), alone.as_ref().ok()),
+        Err(error) => refused(&error),
+    }
+    match reservation(&query) {
+        Ok(found) => {
+            assert_eq!(Ok(found.reserved), alone);
+            serde_json::to_string(&found).expect("a reservation is JSON");
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// What is found to fit does.
+fn fits(query: &Query<'_>) {
+    let memory = Bytes::new(80 << 30);
+    match largest_context_in(query, memory, Tokens::MAX) {
+        Ok(LargestContext::Budget { tokens } | LargestContext::Limit { tokens }) => {
+            let held = reserved_bytes(&Query { context: Some(tokens), ..query.clone() });
+            assert!(held.is_ok_and(|held| held <= memory), "{tokens} tokens in {memory}");
+        }
+        Ok(LargestContext::Nothing) => {}
+        Err(error) => refused(&error),
+    }
+    if let Err(error) = largest_batch_in(query, memory, query.context.unwrap_or(SOME_CONTEXT)) {
+        refused(&error);
+    }
+}
+
+fn refused(error: &Error) {
+    is_one_line(&error.to_string());
+    is_named(error);
 }
 
 /// A refused query says which setting or field it is about, or that a figure is too large.
