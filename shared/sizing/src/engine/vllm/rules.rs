@@ -162,6 +162,10 @@ mod tests {
         assert!(of("vllm@0.32").mamba2_checkpoints && !of("vllm@0.31").mamba2_checkpoints);
         assert!(of("vllm@0.32").no_all_mode && !of("vllm@0.31").no_all_mode);
         assert!(!of("vllm@0.32").gdn_checkpoints);
+        assert!(of("vllm@0.31").wide_fp8_blocks && !of("vllm@0.30").wide_fp8_blocks);
+        assert!(of("vllm@0.29").kda_checkpoints && !of("vllm@0.28").kda_checkpoints);
+        assert!(of("vllm@0.28").retained_tokens && !of("vllm@0.27.1").retained_tokens);
+        assert!(of("vllm@0.14").async_scheduling && !of("vllm@0.13").async_scheduling);
         assert!(of("vllm@0.20").nemotron_f32_state && !of("vllm@0.19").nemotron_f32_state);
     }
 
