@@ -286,7 +286,7 @@ mod tests {
     /// DeepSeek-V4-Pro (arXiv 2606.19348): 30 CSA layers of 128 heads, 64 × 128 indexer over L / 4 keys in FP4, top 1024;
     /// 31 HCA layers. At L = 1e6 the core is 147 and the indexer 61 GFLOP in FP8-equivalents (bf16 2, FP4 0.5).
     #[test]
-    fn compressed_attention_adds_up_to_the_published_share() {
+    fn compressed_attention_adds_up_to_core_and_indexer() {
         let csa = cost("deepseek-v4-pro", "CSA", 1_000_000).times(30).unwrap();
         let hca = cost("deepseek-v4-pro", "HCA", 1_000_000).times(31).unwrap();
         let all = csa.plus(hca).unwrap();
