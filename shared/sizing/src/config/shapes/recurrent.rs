@@ -87,10 +87,15 @@ impl Shapes<'_, '_> {
 
     /// The width of a Mamba-2 head that is only known as its share of the block (Zamba2).
     fn even_head(&self, heads: &Fact, names: &[&str], warnings: &mut Vec<Warning>) -> Result<Fact> {
-        if !self.fields.has("mamba_expand") {
+        if self.fields.count("mamba_expand")?.is_none() {
             return self.fields.require(names, "Mamba-2");
         }
         let inner = self.d_inner(warnings)?;
+        if !inner.get().is_multiple_of(heads.get()) {
+            let what =
+                format!("{} heads do not divide a block of {} ({})", heads.get(), inner.get(), inner.source());
+            return Err(Error::field(heads.source().to_string(), what));
+        }
         let rule = format!("{} / {}", inner.source(), heads.source());
         match inner.get().checked_div(heads.get()) {
             Some(width) if width > 0 => Ok(Fact::derived(width, rule)),
