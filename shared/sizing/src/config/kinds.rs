@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::class_defaults;
 use super::fields::{Fields, listed, wrong_type};
+use super::shapes::must_fit;
 use crate::fact::Fact;
 use crate::state::counted;
 use crate::warning::Warning;
@@ -365,9 +366,7 @@ fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>> {
         return Ok(None);
     }
     if let Some((path, rope)) = fields.numbers("no_rope_layers")?.filter(|(_, list)| !list.is_empty()) {
-        if rope.len() < total {
-            return Err(Error::field(path, listed(rope.len(), total)));
-        }
+        must_fit(fields, &path, rope.len(), total)?;
         let layers =
             rope[..total].iter().map(|flag| if *flag == 0 { LayerKind::Full } else { LayerKind::Chunked });
         return Ok(Some(Kinds { field: path, layers: layers.collect() }));

@@ -299,8 +299,8 @@ fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<
     Ok(None)
 }
 
-/// One entry a layer, and perhaps one for each draft layer behind them.
-fn must_fit(fields: &Fields<'_>, path: &str, entries: usize, total: usize) -> Result<()> {
+/// One entry a layer, and perhaps one for each draft layer behind them: a list of any other length is of other layers.
+pub(super) fn must_fit(fields: &Fields<'_>, path: &str, entries: usize, total: usize) -> Result<()> {
     let drafts = fields.number("num_nextn_predict_layers")?.map_or(0, |fact| fact.get());
     match entries.checked_sub(total) {
         Some(0) => Ok(()),
@@ -314,9 +314,7 @@ fn must_fit(fields: &Fields<'_>, path: &str, entries: usize, total: usize) -> Re
 fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(String, Vec<u64>)>> {
     let Some((path, list)) = fields.list("block_configs")? else { return Ok(None) };
     let query = fields.require(&QUERY_HEADS, "block_configs")?.get();
-    if list.len() < total {
-        return Err(Error::field(path, listed(list.len(), total)));
-    }
+    must_fit(fields, &path, list.len(), total)?;
     let heads = list[..total]
         .iter()
         .enumerate()
