@@ -172,7 +172,7 @@ fn lengths_that_overflow_and_nested_lists_are_refused() {
 
 #[test]
 fn the_offending_key_is_named() {
-    let rows: [(&str, Value, &str); 14] = [
+    let rows: [(&str, Value, &str); 18] = [
         ("llama.block_count", Value::U32(0), "missing"),
         ("llama.block_count", Value::U32(20_000), "10000"),
         ("llama.block_count", Value::I32(-2), "-2"),
@@ -183,6 +183,11 @@ fn the_offending_key_is_named() {
         ("llama.attention.head_count_kv", Value::U32(64), "only 32 query heads"),
         ("llama.attention.head_count_kv", Value::F32(8.0), "whole number"),
         ("llama.attention.head_count", Value::U32(0), "no heads"),
+        // A config with 0 heads is refused too; llama.cpp compares the types of keys, and a flag is no number.
+        ("llama.attention.head_count_kv", Value::U32(0), "at least one"),
+        ("llama.attention.head_count_kv", Value::Bool(true), "whole number"),
+        ("llama.attention.head_count_kv", Value::Bools(vec![true, true]), "whole number"),
+        ("llama.attention.key_length", Value::Bool(true), "whole number"),
         ("llama.attention.key_length", Value::U32s(vec![128, 128]), "one whole number"),
         ("llama.attention.sliding_window_pattern", Value::Bools(vec![true, false]), "layer 0 has a window"),
         ("llama.wkv.head_size", Value::U32(64), "RWKV"),

@@ -12,6 +12,10 @@ use crate::{Error, Result};
 /// Lists whose last entries are of draft layers that the file leaves out (DeepSeek-V4).
 const LISTS_DRAFTS: [&str; 1] = ["attention.compress_ratios"];
 
+/// Keys whose values say yes or no for each layer. A flag in any other is no number: llama.cpp compares the types.
+const FLAGS: [&str; 3] =
+    ["attention.indexer.types", "attention.recurrent_layers", "attention.sliding_window_pattern"];
+
 /// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.
 const LARGEST: u64 = 1 << 32;
 
@@ -131,7 +135,7 @@ impl<'m> Keys<'m> {
     pub(super) fn per_layer(&self, key: &str, layers: usize) -> Result<Option<PerLayer>> {
         let Some((name, entry)) = self.find(key) else { return Ok(None) };
         let values = match &entry.value {
-            Value::One(scalar) => Values::All(whole(name, entry, *scalar)?),
+            Value::One(scalar) => Values::All(entry_of_layers(key, name, entry, *scalar)?),
             Value::List(list) if list.len() < layers => {
                 return Err(Error::field(
                     place(name, entry),
@@ -146,7 +150,7 @@ impl<'m> Keys<'m> {
                 let numbers = list
                     .iter()
                     .enumerate()
-                    .map(|(index, scalar)| whole(&format!("{name}[{index}]"), entry, *scalar));
+                    .map(|(index, scalar)| entry_of_layers(key, &format!("{name}[{index}]"), entry, *scalar));
                 Values::Each(numbers.collect::<Result<_>>()?)
             }
             _ => return Err(wrong(name, entry, "a whole number or a list of them")),
@@ -196,12 +200,18 @@ impl<'m> Keys<'m> {
     }
 }
 
+fn entry_of_layers(key: &str, name: &str, entry: &Entry, scalar: Scalar) -> Result<u64> {
+    match scalar {
+        Scalar::Flag(flag) if FLAGS.contains(&key) => Ok(u64::from(flag)),
+        _ => whole(name, entry, scalar),
+    }
+}
+
 fn whole(name: &str, entry: &Entry, scalar: Scalar) -> Result<u64> {
     let number = match scalar {
         Scalar::Unsigned(value) => Some(value),
         Scalar::Signed(value) => u64::try_from(value).ok(),
-        Scalar::Flag(flag) => Some(u64::from(flag)),
-        Scalar::Float(_) => None,
+        Scalar::Flag(_) | Scalar::Float(_) => None,
     };
     number.filter(|value| *value <= LARGEST).ok_or_else(|| {
         let shown = match scalar {

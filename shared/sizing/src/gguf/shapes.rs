@@ -44,6 +44,7 @@ impl<'k, 'm> Shapes<'k, 'm> {
             }
             kv_heads.clone_from(&query_heads);
         }
+        refuse_no_heads(query_heads.as_ref(), kv_heads.as_ref())?;
         // Owners are listed for the model's own layers alone.
         let indexers = keys.per_layer("attention.indexer.types", own)?;
         let latent = latent(keys, query_heads.as_ref(), warnings)?;
@@ -310,6 +311,17 @@ impl<'k, 'm> Shapes<'k, 'm> {
             Error::field(key, format!("no heads for layer {index}, and {needed_for} needs them"))
         })
     }
+}
+
+/// Layers without K/V heads are listed one by one. One 0 for all of them beside query heads is no count, as in a config.
+fn refuse_no_heads(query_heads: Option<&PerLayer>, kv_heads: Option<&PerLayer>) -> Result<()> {
+    let none = |heads: &&PerLayer| !heads.is_list() && heads.at(0).get() == 0;
+    let (Some(query), Some(kv)) = (query_heads, kv_heads.filter(none)) else { return Ok(()) };
+    if none(&query) {
+        return Ok(());
+    }
+    let what = format!("0, but {} counts query heads; a model has at least one", query.key());
+    Err(Error::field(kv.key().to_owned(), what))
 }
 
 /// The latent that all layers have in common. Its rotary part is what a cached row holds beyond the rank.
