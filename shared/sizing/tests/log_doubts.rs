@@ -3,9 +3,13 @@
 
 use kvscope_sizing::log::{DecodedLog, decode_log};
 
-fn hybrid() -> String {
-    let path = format!("{}/tests/data/logs/vllm-0.19-hybrid.log", env!("CARGO_MANIFEST_DIR"));
+fn log(name: &str) -> String {
+    let path = format!("{}/tests/data/logs/{name}.log", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).expect("a log of the tests")
+}
+
+fn hybrid() -> String {
+    log("vllm-0.19-hybrid")
 }
 
 fn decoded(text: &str) -> DecodedLog {
@@ -66,4 +70,47 @@ fn without_a_concurrency_line_the_capacity_of_a_hybrid_is_recomputed_or_unknown(
     );
     let other = decoded(&cut.replace("Qwen3.5-27B", "Somebody-9B")).capacity.unwrap();
     assert!(other.starts_with("The capacity is unknown: the 290,864 tokens of line 10"), "{other}");
+}
+
+/// 0.8 × 375,360 is 300,288 and 0.8 × 375,040 is 300,032: each rank's window slots are right beside its own.
+#[test]
+fn ranks_of_one_engine_with_other_slots_are_named() {
+    let whole = log("sglang-windows");
+    assert!(decoded(&whole).contradictions.is_empty());
+    let line = "TP1] Use sliding window memory pool. full_layer_tokens=375360, swa_layer_tokens=300288";
+    assert!(whole.contains(line));
+    let found = decoded(&whole.replace(line, &line.replace("375360", "375040").replace("300288", "300032")));
+    let what: Vec<&str> = found.contradictions.iter().map(|found| found.what.as_str()).collect();
+    assert!(what.iter().any(|what| what.contains("375,360") && what.contains("TP1 has 375,040")), "{what:?}");
+    for figure in found.figures.iter().filter(|figure| figure.name == "window_pool_tokens") {
+        assert!(figure.recomputed.is_some() && figure.difference.is_none(), "{figure:?}");
+    }
+    assert!(found.has_differences());
+}
+
+/// 5 layers of 131,072 cells are what 2,560 MiB are.
+#[test]
+fn cells_and_layers_that_do_not_make_up_the_bytes_are_named() {
+    let whole = log("llama-windows");
+    assert!(decoded(&whole).contradictions.is_empty());
+    for (right, wrong, word) in [
+        ("cells,   5 layers", "cells,   6 layers", "says 6 layers, but 5 take 2560.00 MiB"),
+        ("(131072 cells,", "(     0 cells,", "says 0 cells, but 131,072 take"),
+    ] {
+        assert!(whole.contains(right));
+        let found = decoded(&whole.replace(right, wrong));
+        let what: Vec<&str> = found.contradictions.iter().map(|found| found.what.as_str()).collect();
+        assert!(what.iter().any(|what| what.contains(word)), "{what:?}");
+    }
+}
+
+/// 0.00x is printed of anything up to 0.005 requests: 163.84 tokens of 32,768.
+#[test]
+fn a_pool_that_holds_next_to_nothing_has_no_negative_tokens() {
+    let text = hybrid().replace("33.04x", "0.00x").replace("290,864", "290,000");
+    let found = decoded(&text);
+    let what: Vec<&str> = found.contradictions.iter().map(|found| found.what.as_str()).collect();
+    assert!(what.iter().any(|what| what.contains("are 0 to 163 tokens")), "{what:?}");
+    let capacity = found.capacity.unwrap();
+    assert!(capacity.contains("0.00 requests of 32,768 tokens at once, at most 163 tokens"), "{capacity}");
 }

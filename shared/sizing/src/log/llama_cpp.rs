@@ -295,10 +295,43 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             for figure in reading.figures.all.iter_mut().filter(|figure| figure.line == line) {
                 let computed = own.figures.of(figure.topic).find(|other| other.line == partner);
                 figure.recomputed = computed.map(|other| Range::exactly(other.printed.value()));
+                if let Some(what) = computed.and_then(|other| wrong_counts(figure, other)) {
+                    reading.doubts.push(Contradiction { lines: vec![line], what, explained: false });
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Cells and layers that do not make up the bytes of their line, which are right. Of a cache whose bytes differ that is
+/// said already.
+fn wrong_counts(figure: &Figure, computed: &Figure) -> Option<String> {
+    let tolerance = figure.printed.tolerance();
+    if figure.topic != Topic::Cache
+        || figure.printed.difference(computed.printed.range(), tolerance).is_some()
+    {
+        return None;
+    }
+    let counts = [("cells", figure.of, computed.of), ("layers", layers(figure), layers(computed))];
+    let wrong = counts.into_iter().filter_map(|(name, printed, right)| {
+        let (printed, right) = (printed?, right?);
+        (printed != right).then(|| {
+            format!(
+                "says {} {name}, but {} take {}",
+                group_digits(printed),
+                group_digits(right),
+                figure.printed
+            )
+        })
+    });
+    let wrong: Vec<String> = wrong.collect();
+    (!wrong.is_empty()).then(|| format!("line {} {}", figure.line, wrong.join(" and ")))
+}
+
+/// `36` of `4096 cells, 36 layers`.
+fn layers(figure: &Figure) -> Option<u64> {
+    figure.says.split_once(" layers")?.0.split_whitespace().next_back()?.parse().ok()
 }
 
 /// Line numbers of a cache in the log and of its counterpart.

@@ -129,6 +129,8 @@ struct Reading {
     concurrencies: Vec<Range>,
     /// Ranks whose engine began to start.
     started: Vec<String>,
+    /// What recomputing found to contradict.
+    doubts: Vec<Contradiction>,
     /// llama.cpp: the next cache is one of window layers.
     window_next: bool,
     /// llama.cpp: a second model was loaded, such as a draft.
@@ -211,7 +213,7 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
             let mut reading = Reading::default();
             for line in lines {
                 (decoder.read)(line, &mut reading);
-                if reading.figures.all.len() > MOST_FIGURES {
+                if reading.figures.all.len() + reading.figures.unreadable.len() > MOST_FIGURES {
                     let what = format!(
                         "more than {MOST_FIGURES} figures; what follows line {} is left out",
                         line.number
@@ -246,7 +248,7 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
     }
     reading.figures.sort();
     let engine = engine(decoder.kind, &mut reading.launch);
-    let contradictions = (decoder.contradictions)(&engine, &mut reading);
+    let mut contradictions = (decoder.contradictions)(&engine, &mut reading);
     let named = reading.launch.model.clone();
     let mut recomputed_as = None;
     let entry = named.as_deref().filter(|_| model.is_none()).and_then(known_model::find);
@@ -267,6 +269,7 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
             .map_or("the log names no model".to_owned(), |name| format!("{name:?} is not in the catalogue"));
         reading.launch.warn("model", format!("{who}, so nothing is recomputed"));
     }
+    contradictions.append(&mut reading.doubts);
     Ok(DecodedLog {
         capacity: (decoder.capacity)(&reading),
         note,

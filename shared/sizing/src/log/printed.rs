@@ -141,7 +141,7 @@ impl Printed {
     }
 
     pub(super) fn range(self) -> Range {
-        Range { low: self.value() - self.tolerance(), high: self.value() + self.tolerance() }
+        Range { low: (self.value() - self.tolerance()).max(0.0), high: self.value() + self.tolerance() }
     }
 
     pub(super) fn whole(self) -> Option<u64> {

@@ -10,6 +10,7 @@ use super::printed::{Printed, Range, Unit};
 use super::topic::{Pattern, Topic};
 use super::{Contradiction, Reading};
 use crate::engine::{Engine, Quantity, Query, answer, report};
+use crate::settings::Settings;
 use crate::{Architecture, Result, group_digits};
 
 const POOL_LINE: &str = "max_total_num_tokens=";
@@ -160,7 +161,8 @@ pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradic
         figure.topic = if again { Topic::OtherPool } else { topic };
         seen.push((topic, figure.ranks.clone()));
     }
-    let Some(total) = reading.figures.smallest(Topic::PoolTokens) else { return Vec::new() };
+    let mut found = ranks_that_differ(&reading.figures);
+    let Some(total) = reading.figures.smallest(Topic::PoolTokens) else { return found };
     let dcp = reading.launch.settings.dcp();
     let fits = |tokens: Option<u64>| {
         tokens.is_some_and(|tokens| {
@@ -170,10 +172,10 @@ pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradic
     };
     let pools: Vec<_> = reading.figures.of(Topic::PoolBytes).collect();
     if pools.is_empty() || pools.iter().any(|pool| fits(pool.of)) {
-        return Vec::new();
+        return found;
     }
     let pool = pools[0];
-    vec![Contradiction {
+    found.push(Contradiction {
         lines: vec![pool.line, total.line],
         what: format!(
             "line {} allocates {} tokens, line {} admits {}; the smaller is the capacity",
@@ -183,7 +185,47 @@ pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradic
             total.printed
         ),
         explained: false,
-    }]
+    });
+    found
+}
+
+/// Ranks of one engine that print different slots. Each of them holds its share of every token, so an engine goes by the
+/// least that any of them has.
+fn ranks_that_differ(figures: &Figures) -> Vec<Contradiction> {
+    let mut found = Vec::new();
+    for topic in [Topic::FullTokens, Topic::PoolTokens] {
+        for engine in figures.engines(&[topic]).into_iter().map(Some).chain([None]) {
+            // A figure that names no engine is compared with those of none.
+            let own: Vec<_> = figures
+                .of(topic)
+                .filter(|figure| match engine {
+                    Some(engine) => figure.engines().contains(&engine),
+                    None => figure.engines().is_empty(),
+                })
+                .filter(|figure| !figure.ranks.is_empty())
+                .collect();
+            let least = own.iter().min_by(|a, b| a.printed.value().total_cmp(&b.printed.value()));
+            let most = own.iter().max_by(|a, b| a.printed.value().total_cmp(&b.printed.value()));
+            let (Some(least), Some(most)) = (least, most) else { continue };
+            if least.printed == most.printed {
+                continue;
+            }
+            let what = format!(
+                "{} has {} in line {}, {} has {} in line {}; ranks of one engine take the same tokens, so the smaller is \
+                 the capacity",
+                most.ranks.join(", "),
+                most.printed,
+                most.line,
+                least.ranks.join(", "),
+                least.printed,
+                least.line
+            );
+            let mut lines = vec![most.line, least.line];
+            lines.sort_unstable();
+            found.push(Contradiction { lines, what, explained: false });
+        }
+    }
+    found
 }
 
 /// Recomputes the figures by the pool rules for `architecture`.
@@ -198,10 +240,7 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     let query = Query::new(architecture, engine.clone(), &settings)?;
     let report = report(&query)?;
     reading.launch.warnings.extend(report.warnings.iter().cloned());
-    let mut own = Figures::default();
-    for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
-        own.add_matches(PATTERNS, &line);
-    }
+    let windows = windows_of_pools(engine, architecture, &settings, &reading.figures)?;
     let bytes = |quantity| answer(&query, quantity).map(crate::engine::Figure::as_f64);
     for figure in &mut reading.figures.all {
         figure.recomputed = match figure.topic {
@@ -214,11 +253,35 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
                 Some(Range::exactly(bytes(Quantity::StateBytes)?))
             }
             Topic::MaxRunning => bytes(Quantity::MaxRunningRequests).ok().map(Range::exactly),
-            Topic::WindowTokens => own.first(figure.topic).map(|other| other.printed.range()),
+            Topic::WindowTokens => {
+                let own = windows.iter().find(|(line, _)| *line == figure.line).or_else(|| windows.first());
+                own.map(|(_, tokens)| *tokens)
+            }
             _ => None,
         };
     }
     Ok(())
+}
+
+/// Slots of the window layers beside each stated pool of the others, by its line; the engine's own pool first.
+fn windows_of_pools(
+    engine: &Engine,
+    architecture: &Architecture,
+    settings: &Settings,
+    figures: &Figures,
+) -> Result<Vec<(usize, Range)>> {
+    let stated = figures.of(Topic::FullTokens).map(|figure| (figure.line, figure.printed.whole()));
+    let mut windows = Vec::new();
+    for (line, tokens) in std::iter::once((0, settings.pool_tokens)).chain(stated) {
+        let settings = Settings { pool_tokens: tokens, ..settings.clone() };
+        let report = report(&Query::new(architecture, engine.clone(), &settings)?)?;
+        let mut own = Figures::default();
+        for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
+            own.add_matches(PATTERNS, &line);
+        }
+        windows.extend(own.first(Topic::WindowTokens).map(|window| (line, window.printed.range())));
+    }
+    Ok(windows)
 }
 
 /// One sentence: what the capacity is.

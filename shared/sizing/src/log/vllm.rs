@@ -416,9 +416,13 @@ fn requests_at_once(figures: &Figures, engine: Option<&str>) -> Option<String> {
     let tokens = match line {
         Some(line) if fits(line.printed.value()) => format!("which is {}", line.printed),
         other => {
-            let about = whole(range.low.midpoint(range.high)).map_or_else(String::new, group_digits);
+            let (how, tokens) = match times.printed.value() {
+                0.0 => ("at most", range.high),
+                _ => ("about", range.low.midpoint(range.high)),
+            };
+            let tokens = whole(tokens).map_or_else(|| "many".to_owned(), group_digits);
             let not = other.map(|line| format!("; the {} of line {} are not it", line.printed, line.line));
-            format!("about {about} tokens at that length{}", not.unwrap_or_default())
+            format!("{how} {tokens} tokens at that length{}", not.unwrap_or_default())
         }
     };
     Some(format!(
