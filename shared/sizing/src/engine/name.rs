@@ -122,10 +122,19 @@ impl Version {
         differing.is_none_or(|(own, other)| own > other)
     }
 
-    /// The leading numbers of a text: `0.5.3.post1` is 0.5.3.
+    /// The leading numbers of a text: `0.5.3.post1` is 0.5.3, `0.33rc1` is 0.33. One number alone is a version of no
+    /// engine: 0 has been the first of each.
     fn leading(text: &str) -> Option<Self> {
-        let parts: Vec<u32> = text.split('.').map_while(|part| part.parse().ok()).collect();
-        (!parts.is_empty()).then_some(Self(parts))
+        let mut parts: Vec<u32> = Vec::new();
+        for part in text.split('.') {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let Ok(number) = part[..digits].parse() else { break };
+            parts.push(number);
+            if digits < part.len() {
+                break;
+            }
+        }
+        (parts.len() > 1).then_some(Self(parts))
     }
 }
 
@@ -151,6 +160,11 @@ impl FromStr for Engine {
         };
         if asked == Some("") {
             return Err(Error::setting("engine", format!("{text:?} has no version after @")));
+        }
+        let is_of_version = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+        if let Some(asked) = asked.filter(|asked| !asked.chars().all(is_of_version)) {
+            let what = format!("{asked:?} is no version; expected {}@0.5 or the like", kind.name());
+            return Err(Error::setting("engine", what));
         }
         if let Some(asked) = asked.filter(|_| kind.newest().is_none()) {
             let what = format!("{} has no rules that go by version; leave out @{asked}", kind.name());
@@ -189,7 +203,7 @@ mod tests {
     #[test]
     fn a_version_matches_by_its_leading_parts() {
         let engine = |text: &str| text.parse::<Engine>().unwrap();
-        for text in ["vllm@0.33", "vllm@0.33.0", "vllm@0.33.1", "vllm", "vllm@0"] {
+        for text in ["vllm@0.33", "vllm@0.33.0", "vllm@0.33.1", "vllm", "vllm@0.33rc1", "vllm@0.33+cu129"] {
             assert!(engine(text).at_least(&[0, 33]), "{text}");
             assert_eq!(engine(text).warning(), None, "{text}");
         }
@@ -201,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_unknown_version_takes_the_newest_rules_and_says_so() {
-        for text in ["vllm@0.99", "vllm@1.0", "vllm@nightly", "sglang@0.6"] {
+        for text in ["vllm@0.99", "vllm@1.0", "vllm@nightly", "sglang@0.6", "vllm@0"] {
             let engine: Engine = text.parse().unwrap();
             assert!(engine.at_least(&[0, 33]) || engine.kind() == EngineKind::SgLang, "{text}");
             assert!(engine.warning().unwrap().message.contains("are taken"), "{text}");
@@ -224,6 +238,14 @@ mod tests {
         }
         for known in ["vllm@0.11", "vllm@0.11.0.post1", "sglang@0.5", "sglang@0.5.3.post1"] {
             assert_eq!(known.parse::<Engine>().unwrap().warning(), None, "{known}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused() {
+        for text in ["vllm@0.33@1", "vllm@0.33 1", "sglang@0.5/23", "vllm@0,33"] {
+            let error = text.parse::<Engine>().unwrap_err().to_string();
+            assert!(error.contains("is no version"), "{text}: {error}");
         }
     }
 
