@@ -65,13 +65,25 @@ pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
     let kind = query.engine.kind();
     // A format of its own changes figures everywhere.
     let foreign = |name: &&str| !APART.contains(name) && !has_setting(kind, name);
-    let message = || format!("changes nothing: {} has no such setting", kind.name());
+    let message = |name: &str| match (kind, name) {
+        (Vllm, "dp") => {
+            "changes none of these figures: vllm plans each data-parallel engine alone; ask for the \
+                         requests of one"
+                .to_owned()
+        }
+        _ => format!("changes nothing: {} has no such setting", kind.name()),
+    };
     let mut found: Vec<Warning> =
-        query.settings.given().filter(foreign).map(|name| Warning::new(name, message())).collect();
+        query.settings.given().filter(foreign).map(|name| Warning::new(name, message(name))).collect();
     for name in MEASURED {
         let told = known.iter().chain(&found).any(|warning| warning.field == name);
         if !told && asks_for_something(query.settings, name) && changes_nothing(query, name) {
-            let message = format!("changes none of these figures: {} keeps the same without it", kind.name());
+            let pooled = with_pool(query.settings);
+            let message = if changes_nothing(&Query { settings: &pooled, ..query.clone() }, name) {
+                format!("changes none of these figures: {} keeps the same without it", kind.name())
+            } else {
+                "changes none of the figures that are answered here, but some that lack a setting".to_owned()
+            };
             found.push(Warning::new(name, message));
         }
     }
@@ -84,6 +96,17 @@ fn asks_for_something(settings: &Settings, name: &str) -> bool {
         "dp" => settings.dp.is_some_and(|ranks| ranks > 1),
         "num_speculative_tokens" => settings.draft_tokens() > 0,
         _ => settings.mla_storage == Some(MlaStorage::Expanded),
+    }
+}
+
+/// The settings with those that figures of a pool lack: some pool, and requests to share it.
+fn with_pool(settings: &Settings) -> Settings {
+    let budget = settings.available_kv_bytes.unwrap_or(1 << 40);
+    Settings {
+        available_kv_bytes: settings.pool_tokens.is_none().then_some(budget).or(settings.available_kv_bytes),
+        max_model_len: settings.max_model_len.or(Some(1 << 17)),
+        state_slots: settings.state_slots.or(Some(1 << 10)),
+        ..settings.clone()
     }
 }
 
@@ -159,6 +182,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// vLLM has data parallelism, in which each engine has the whole of its pool; context-parallel ranks of SGLang share
+    /// the tokens of Kimi's latents.
+    #[test]
+    fn what_ranks_do_is_not_said_to_be_nothing() {
+        let architecture = find_entry("kimi-k2.6").unwrap().architecture().unwrap();
+        let told = |engine: &str, name: &str| {
+            let mut settings = Settings { tp: Some(8), ..Settings::default() };
+            settings.set(name, "8").unwrap();
+            let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
+            let warnings = report(&query).unwrap().warnings;
+            warnings.into_iter().find(|warning| warning.field == name).map(|warning| warning.message)
+        };
+        let dp = told("vllm", "dp").unwrap();
+        assert!(dp.contains("each data-parallel engine alone"), "{dp}");
+        assert_eq!(told("sglang", "dcp"), None);
     }
 
     const CROSS_ATTENTION: &str = r#"{"model_type": "mllama", "text_config": {"model_type": "mllama_text_model",
