@@ -4,7 +4,7 @@ use kvscope_sizing::{Error, record};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, TimeSpent, Verdict};
+use super::{Case, Ended, Machine, PlanRecord, RUN_SCHEMA, Run, SampleSummary, TimeSpent, Verdict};
 
 /// One line of a stored run: a JSON object with its kind in `line`.
 ///
@@ -164,7 +164,7 @@ fn parse(content: &str) -> Result<Line, Error> {
         "header" => FromJson::from_json(&value).map(Line::Header),
         "prediction" => FromJson::from_json(&value).map(Line::Prediction),
         "case" => FromJson::from_json(&value).and_then(plausible).map(Line::Case),
-        "transfer" => Ok(Line::Transfer(Box::new(without_kind(value.clone())))),
+        "transfer" => plausible_transfer(without_kind(value.clone())).map(Box::new).map(Line::Transfer),
         "verdict" => FromJson::from_json(&value).map(Line::Verdict),
         "end" => {
             let end = object(&value)?;
@@ -180,17 +180,33 @@ fn parse(content: &str) -> Result<Line, Error> {
     }
 }
 
-/// A time below zero, or beyond a day, is no measurement of a step.
 fn plausible(case: Box<Case>) -> Result<Box<Case>, Error> {
-    const DAY: f64 = 86_400.0;
     let Some(seconds) = case.measured.as_ref().map(|measured| measured.seconds) else { return Ok(case) };
+    are_times(seconds).map(|()| case)
+}
+
+/// A transfer has a number that it is known by, a tier and a status; what was measured of it is a time.
+fn plausible_transfer(transfer: Value) -> Result<Value, Error> {
+    let fields = object(&transfer)?;
+    field::<u32>(fields, "transfer")?;
+    field::<String>(fields, "tier")?;
+    field::<String>(fields, "status")?;
+    if let Some(measured) = fields.get("measured").filter(|measured| !measured.is_null()) {
+        are_times(field(object(measured)?, "seconds")?)?;
+    }
+    Ok(transfer)
+}
+
+/// A time below zero, or beyond a day, is no measurement of a step or of a transfer.
+fn are_times(seconds: SampleSummary) -> Result<(), Error> {
+    const DAY: f64 = 86_400.0;
     let times = [("median", seconds.median), ("p05", seconds.p05), ("p95", seconds.p95)];
     match times.into_iter().find(|(_, time)| !(*time > 0.0 && *time < DAY)) {
         Some((name, time)) => {
             let place = format!("measured.seconds.{name}");
-            Err(Error::field(place, format!("{time} s is no time of a step")))
+            Err(Error::field(place, format!("{time} s is no time of a step or a transfer")))
         }
-        None => Ok(case),
+        None => Ok(()),
     }
 }
 
@@ -327,6 +343,28 @@ mod tests {
             {"transfer": 0, "tier": "dram", "status": "ok"}, {"transfer": 1, "tier": "dram", "status": "partial"}
         ]);
         assert_eq!(serde_json::Value::Array(read.run.transfers), right);
+    }
+
+    /// Two transfers without a number would replace each other.
+    #[test]
+    fn a_transfer_without_a_number_or_a_time_is_told_and_left_out() {
+        let seconds =
+            |median: f64| serde_json::json!({"median": median, "p05": 0.1, "p95": 0.3, "n": 5, "cv": 0.1});
+        let whole = |median: f64| {
+            serde_json::json!({"line": "transfer", "transfer": 0, "tier": "dram", "status": "ok",
+                "measured": {"seconds": seconds(median)}})
+        };
+        for (broken, place) in [
+            (serde_json::json!({"line": "transfer", "tier": "dram", "status": "ok"}), "transfer"),
+            (serde_json::json!({"line": "transfer", "transfer": 0, "tier": 7, "status": "ok"}), "tier"),
+            (whole(-1.0), "measured.seconds.median"),
+        ] {
+            let read = read_lines(&format!("{}{broken}\n", text(&[header()]))).unwrap();
+            assert!(read.run.transfers.is_empty(), "{broken}");
+            assert!(read.warnings[0].what.contains(place), "{:?}", read.warnings);
+        }
+        let read = read_lines(&format!("{}{}\n", text(&[header()]), whole(0.2))).unwrap();
+        assert_eq!((read.run.transfers.len(), read.warnings.len()), (1, 0), "{:?}", read.warnings);
     }
 
     #[test]
