@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kvscope_sizing::cases::{CaseOutcome, run_cases};
+use kvscope_sizing::cases::run_cases;
 
 use crate::failure::Failure;
 use crate::input::{label, read_text};
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         let mut text = String::new();
         for outcome in &outcomes {
-            writeln!(text, "{}", line(outcome)).expect("writing to a string");
+            writeln!(text, "{}", outcome.line()).expect("writing to a string");
         }
         writeln!(text, "{passed} passed, {failed} failed").expect("writing to a string");
         output::figures(&text)?;
@@ -50,13 +50,4 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         0 => Ok(()),
         _ => Err(Failure::check(format!("{failed} of {} cases failed", passed + failed))),
     }
-}
-
-fn line(outcome: &CaseOutcome) -> String {
-    let verdict = match (outcome.unverified, outcome.ok) {
-        (true, _) => "not counted",
-        (false, true) => "ok",
-        (false, false) => "FAILED",
-    };
-    format!("{verdict:<8} {}: {} (expected {}) {}", outcome.id, outcome.got, outcome.expected, outcome.detail)
 }

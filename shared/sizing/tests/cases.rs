@@ -81,3 +81,26 @@ fn a_row_says_what_was_not_used() {
     says(2, "id is empty");
     assert!(outcomes.iter().skip(2).all(|outcome| !outcome.ok));
 }
+
+/// A case file comes from elsewhere: its ids steer no terminal and forge no line, and a mark in front of it is no error.
+#[test]
+fn a_hostile_case_file_prints_one_line_a_case() {
+    let case = |id: &str, tolerance: &str| {
+        format!(
+            r#"{{"id": "{id}", "model": "gemma-2b", "engine": "logical", "quantity": "slope_bytes_per_token",
+            "value": 18432, "unit": "B", "rel_tol": {tolerance}}}"#
+        )
+        .replace('\n', "")
+    };
+    let text = format!(
+        "\u{feff}{}\n{}\n",
+        case("gqa-first", "0"),
+        case("\\u001b[31mevil\\nok       gqa-other: 1", "10")
+    );
+    let outcomes = kvscope_sizing::cases::run_cases(&text);
+    assert!(outcomes[0].ok, "{}", outcomes[0].line());
+    assert!(!outcomes[1].ok && outcomes[1].detail.contains("lets any answer pass"), "{}", outcomes[1].detail);
+    for outcome in &outcomes {
+        assert!(!outcome.line().contains(char::is_control), "{:?}", outcome.line());
+    }
+}

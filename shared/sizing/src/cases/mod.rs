@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::architecture::Architecture;
 use crate::engine::{Engine, Figure, Quantity, Query, answer};
+use crate::error::one_line;
 use crate::{Error, Result, find_entry, read_config_value};
 use row::Row;
 
@@ -40,9 +41,25 @@ pub struct CaseOutcome {
     pub engine: String,
 }
 
-/// Runs every line of a case file. Empty lines are passed over.
+impl CaseOutcome {
+    /// One line for a terminal. What comes from the file cannot break it, steer the terminal or look like another case.
+    pub fn line(&self) -> String {
+        let verdict = match (self.unverified, self.ok) {
+            (true, _) => "not counted",
+            (false, true) => "ok",
+            (false, false) => "FAILED",
+        };
+        one_line(format!(
+            "{verdict:<8} {}: {} (expected {}) {}",
+            self.id, self.got, self.expected, self.detail
+        ))
+    }
+}
+
+/// Runs every line of a case file. Empty lines are passed over, and so is a byte order mark.
 pub fn run_cases(text: &str) -> Vec<CaseOutcome> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines =
+        text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let mut first: HashMap<String, usize> = HashMap::new();
     lines
         .map(|(index, line)| {

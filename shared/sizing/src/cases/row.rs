@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::settings::Settings;
 
+/// Half of the only digit of a figure of 1: no printed figure is known less well.
+const LARGEST_TOLERANCE: f64 = 0.5;
+
 /// The fields of a line that decide its answer. Title, source and reasons are for people.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
@@ -37,7 +40,14 @@ impl Row {
             return Err("not a case: id is empty; give each case a name of its own".to_owned());
         }
         if !(row.rel_tol.is_finite() && row.rel_tol >= 0.0) {
-            return Err(format!("{}: rel_tol {} is no tolerance", row.id, row.rel_tol));
+            return Err(format!("rel_tol {} is no tolerance", row.rel_tol));
+        }
+        if row.rel_tol > LARGEST_TOLERANCE {
+            return Err(format!(
+                "rel_tol {} lets any answer pass; it is relative to the value, and half of the last printed digit is at \
+                 most {LARGEST_TOLERANCE}",
+                row.rel_tol
+            ));
         }
         Ok(row)
     }
