@@ -10,7 +10,7 @@ use crate::model::Model;
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
-#[command(mut_args(hide_engines))]
+#[command(mut_args(hide_unused))]
 pub(super) struct Arguments {
     /// The first version
     #[arg(value_name = "MODEL")]
@@ -25,6 +25,12 @@ pub(super) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A comparison is of one request, without an engine.
+fn hide_unused(option: clap::Arg) -> clap::Arg {
+    let is_batch = option.get_id() == "batch";
+    if is_batch { option.hide(true) } else { hide_engines(option) }
 }
 
 /// The comparison with what was assumed of either version.
