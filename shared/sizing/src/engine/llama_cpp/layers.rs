@@ -321,7 +321,7 @@ impl Build<'_> {
             copies,
             ratio,
             row_padding: Bytes::ZERO,
-            formats: [format.name(), format.name()],
+            formats: [format.name(), self.formats.v().format.name()],
         })
     }
 
@@ -354,7 +354,8 @@ impl Build<'_> {
             copies: self.cells.streams,
             ratio: 1,
             row_padding: Bytes::ZERO,
-            formats: [kept.format, kept.format],
+            // A cache without V prints the type that V would have (`llama_kv_cache`, `type_v`).
+            formats: [kept.format, self.formats.v().format.name()],
         }
     }
 }
