@@ -208,6 +208,18 @@ fn the_offending_key_is_named() {
     assert!(refusal(&part).contains("part 2 of 3"));
 }
 
+/// The same words as for a config.
+#[test]
+fn heads_that_do_not_divide_are_told() {
+    let mut file = dense();
+    file.set("llama.attention.head_count_kv", Value::U32(5));
+    let told: Vec<String> = architecture(&file).warnings().iter().map(ToString::to_string).collect();
+    assert!(
+        told.contains(&"llama.attention.head_count_kv: 5 K/V heads do not divide 32 query heads".to_owned()),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn an_unknown_key_that_speaks_of_state_is_a_doubt_or_an_error() {
     let odd = dense().with("llama.attention.memory_heads", Value::U32(4));

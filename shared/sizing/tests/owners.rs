@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+use kvscope_sizing::engine::{Query, report};
 use kvscope_sizing::{Error, Settings, StateModel, Unknown, find_entry, read_config, read_config_text};
 use serde_json::{Value, json};
 
@@ -196,4 +197,32 @@ fn more_ratios_than_draft_layers_are_refused() {
     ratios.push(json!(0));
     let two = json!({"compress_ratios": ratios, "num_nextn_predict_layers": 1});
     refused(&with(&config, &two), "compress_ratios", "and 1 draft layers");
+}
+
+/// Heads of a recurrence that groups or keys share must be a multiple of them, as of K/V heads: transformers repeats each
+/// (`repeat_interleave(num_v_heads // num_k_heads)` in Qwen3-Next, `num_heads // n_groups` in Mamba-2).
+#[test]
+fn groups_that_do_not_divide_their_heads_are_told() {
+    let delta = json!({"num_hidden_layers": 1, "layer_types": ["linear_attention"], "linear_num_key_heads": 16,
+        "linear_num_value_heads": 33, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4, "dtype": "bfloat16"});
+    assert_eq!(slope(&delta).1, "linear_num_key_heads: 16 key heads do not divide 33 value heads");
+    assert_eq!(slope(&with(&delta, &json!({"linear_num_value_heads": 32}))).1, "");
+    let mamba = json!({"num_hidden_layers": 1, "layers_block_type": ["mamba"], "mamba_num_heads": 128,
+        "mamba_head_dim": 64, "n_groups": 7, "ssm_state_size": 128, "conv_kernel": 4, "dtype": "bfloat16"});
+    assert_eq!(slope(&mamba).1, "n_groups: 7 groups do not divide 128 heads");
+    assert_eq!(slope(&with(&mamba, &json!({"n_groups": 8}))).1, "");
+}
+
+/// llama.cpp prints the type of V also of a cache that has none (`llama_kv_cache`, `type_v`).
+#[test]
+fn a_cache_without_v_prints_the_type_of_v() {
+    let architecture = find_entry("deepseek-v3.2").unwrap().architecture().unwrap();
+    let mut settings = Settings::default();
+    for (name, value) in [("context", "4096"), ("k_dtype", "q8_0"), ("v_dtype", "q4_0")] {
+        settings.set(name, value).unwrap();
+    }
+    let query = Query::new(&architecture, "llama.cpp".parse().unwrap(), &settings).unwrap();
+    let lines = report(&query).unwrap().log_lines;
+    assert!(lines.len() > 1 && lines.iter().all(|line| line.contains("V (q4_0):    0.00 MiB")), "{lines:?}");
 }

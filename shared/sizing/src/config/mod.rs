@@ -25,7 +25,7 @@ use fields::Fields;
 
 pub(crate) use fields::listed;
 pub(crate) use json::read_value;
-pub(crate) use shapes::{csa, hca, kda_mixer, product, sum};
+pub(crate) use shapes::{csa, hca, kda_mixer, product, sum, uneven};
 pub(crate) use sources::without_index_owner;
 pub use strict::Unknown;
 pub(crate) use strict::{Unread, report_unread};

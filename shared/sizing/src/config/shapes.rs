@@ -17,6 +17,7 @@ use crate::{Error, Result};
 
 pub(crate) use compressed::{csa, hca};
 pub(crate) use recurrent::kda_mixer;
+pub(crate) use shared::uneven;
 
 /// The plain head fields. A list of head counts is no plain field, so what cannot be read is left out here.
 pub(super) fn plain_heads(fields: &Fields<'_>) -> PlainHeads {
@@ -85,7 +86,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 let chunk = self.fields.require(&["attention_chunk_size"], "a chunked layer")?;
                 Mixer::Chunked { heads: self.heads(HeadSet::Full, index, warnings)?, chunk }
             }
-            LayerKind::Linear => Mixer::Recurrent(self.linear()?),
+            LayerKind::Linear => Mixer::Recurrent(self.linear(warnings)?),
             LayerKind::Lightning => Mixer::Recurrent(self.lightning(warnings)?),
             LayerKind::Mamba => Mixer::Recurrent(self.mamba(warnings)?),
             LayerKind::ShortConv => Mixer::Recurrent(self.short_conv()?),
@@ -126,10 +127,8 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 ),
             ));
         }
-        if let Some(query) = query_heads.as_ref().filter(|query| !query.get().is_multiple_of(kv_heads.get()))
-        {
-            let message = format!("{} K/V heads do not divide {} query heads", kv_heads.get(), query.get());
-            warnings.push(Warning::new(kv_heads.source().to_string(), message));
+        if let Some(query) = &query_heads {
+            warnings.extend(uneven((&kv_heads, "K/V heads"), (query, "query heads")));
         }
         let k_width = self.k_width(set, query_heads.as_ref(), warnings)?;
         let v_width = self.special(set, [None, Some("swa_v_head_dim")])?;

@@ -3,7 +3,7 @@
 use super::class_rules;
 use super::keys::{Keys, PerLayer};
 use super::layers::Reach;
-use crate::config::{csa, hca, kda_mixer, product, sum};
+use crate::config::{csa, hca, kda_mixer, product, sum, uneven};
 use crate::fact::Fact;
 use crate::mixer::{
     CompressedAttention, Conv, Generation, Heads, IndexKeys, IndexLayout, Latent, Mixer, Recurrence,
@@ -45,6 +45,7 @@ impl<'k, 'm> Shapes<'k, 'm> {
             kv_heads.clone_from(&query_heads);
         }
         refuse_no_heads(query_heads.as_ref(), kv_heads.as_ref())?;
+        warn_of_uneven_heads(keys, own, [query_heads.as_ref(), kv_heads.as_ref()], warnings)?;
         // Owners are listed for the model's own layers alone.
         let indexers = keys.per_layer("attention.indexer.types", own)?;
         let latent = latent(keys, query_heads.as_ref(), warnings)?;
@@ -311,6 +312,28 @@ impl<'k, 'm> Shapes<'k, 'm> {
             Error::field(key, format!("no heads for layer {index}, and {needed_for} needs them"))
         })
     }
+}
+
+/// K/V heads and groups of a recurrence that do not divide the heads that share them, as in a config.
+fn warn_of_uneven_heads(
+    keys: &Keys<'_>,
+    own: usize,
+    [query, kv]: [Option<&PerLayer>; 2],
+    warnings: &mut Vec<Warning>,
+) -> Result<()> {
+    let of_layer = |index| {
+        let (query, kv) = (query?.at(index), kv?.at(index));
+        let has_both = kv.get() > 0 && query.get() > 0;
+        has_both.then(|| uneven((&kv, "K/V heads"), (&query, "query heads"))).flatten()
+    };
+    // What one count says of every layer is said once.
+    let layers =
+        if kv.is_some_and(PerLayer::is_list) || query.is_some_and(PerLayer::is_list) { own } else { 1 };
+    warnings.extend((0..layers).filter_map(of_layer));
+    if let (Some(groups), Some(heads)) = (keys.count("ssm.group_count")?, keys.count("ssm.time_step_rank")?) {
+        warnings.extend(uneven((&groups, "groups"), (&heads, "heads")));
+    }
+    Ok(())
 }
 
 /// Layers without K/V heads are listed one by one. One 0 for all of them beside query heads is no count, as in a config.

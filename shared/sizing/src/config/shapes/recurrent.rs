@@ -1,6 +1,6 @@
 //! Shapes of layers with a recurrent state: gated DeltaNet, KDA, lightning attention, Mamba, short convolutions.
 
-use super::{HeadSet, Shapes, product, sum};
+use super::{HeadSet, Shapes, product, sum, uneven};
 use crate::config::class_defaults;
 use crate::config::fields::{
     HIDDEN, QUERY_HEADS, SSM_EXPANSIONS, SSM_GROUPS, SSM_HEAD_WIDTHS, SSM_HEADS, SSM_KERNELS, SSM_STATES,
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 impl Shapes<'_, '_> {
     /// Gated DeltaNet or KDA, by the fields that give its shape.
-    pub(super) fn linear(&self) -> Result<Recurrent> {
+    pub(super) fn linear(&self, warnings: &mut Vec<Warning>) -> Result<Recurrent> {
         let fields = self.fields;
         if let Some(kda) = fields.object("linear_attn_config")? {
             let heads = kda.require(&["num_heads"], "KDA")?;
@@ -33,6 +33,7 @@ impl Shapes<'_, '_> {
         }
         let k_heads = fields.require(&["linear_num_key_heads"], "gated DeltaNet")?;
         let v_heads = fields.require(&["linear_num_value_heads"], "gated DeltaNet")?;
+        warnings.extend(uneven((&k_heads, "key heads"), (&v_heads, "value heads")));
         let k_dim = fields.require(&["linear_key_head_dim"], "gated DeltaNet")?;
         let v_dim = fields.require(&["linear_value_head_dim"], "gated DeltaNet")?;
         let kernel = fields.require(&["linear_conv_kernel_dim"], "gated DeltaNet")?;
@@ -70,6 +71,7 @@ impl Shapes<'_, '_> {
             None => self.even_head(&heads, head_width, warnings)?,
         };
         let groups = fields.require(&SSM_GROUPS, "Mamba-2")?;
+        warnings.extend(uneven((&groups, "groups"), (&heads, "heads")));
         let inner = product(&[heads.get(), head_dim.get()])?;
         let channels = sum(&[inner, product(&[2, groups.get(), d_state.get()])?])?;
         let rule = format!(
@@ -92,8 +94,12 @@ impl Shapes<'_, '_> {
         }
         let inner = self.d_inner(warnings)?;
         if !inner.get().is_multiple_of(heads.get()) {
-            let what =
-                format!("{} heads do not divide a block of {} ({})", heads.get(), inner.get(), inner.source());
+            let what = format!(
+                "{} heads do not divide a block of {} ({})",
+                heads.get(),
+                inner.get(),
+                inner.source()
+            );
             return Err(Error::field(heads.source().to_string(), what));
         }
         let rule = format!("{} / {}", inner.source(), heads.source());

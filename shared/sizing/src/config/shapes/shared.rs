@@ -4,6 +4,16 @@ use crate::Result;
 use crate::config::class_defaults;
 use crate::config::fields::{Fields, KV_HEADS};
 use crate::fact::Fact;
+use crate::warning::Warning;
+
+/// A count of groups that does not divide the heads that share them, with the words for both: no class can be built so,
+/// and the figure holds only if the fields are right all the same.
+pub(crate) fn uneven(groups: (&Fact, &str), heads: (&Fact, &str)) -> Option<Warning> {
+    let ((few, of_few), (many, of_many)) = (groups, heads);
+    let is_even = many.get().is_multiple_of(few.get());
+    let what = || format!("{} {of_few} do not divide {} {of_many}", few.get(), many.get());
+    (!is_even).then(|| Warning::new(few.source().to_string(), what()))
+}
 
 /// The one head of `multi_query`, whatever counts of K/V heads stand beside it: transformers' `FalconAttention` and
 /// `GPTBigCodeConfig` read the switch first. Falcon's new decoder reads the count.
