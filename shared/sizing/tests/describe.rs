@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::describe::{Description, Needs, RanksHold, SCHEMA, describe};
+use kvscope_sizing::describe::{DecodeReads, Description, Needs, RanksHold, ReadRule, SCHEMA, describe};
 use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue, find_entry};
 use serde_json::{Value, json};
 
@@ -45,11 +45,13 @@ fn the_schema_refuses_what_the_document_never_says() {
     let schema = schema();
     let good = serde_json::to_value(described("deepseek-v4-pro", &[])).unwrap();
     assert!(schema.is_valid(&good));
-    let spoilt: [(&str, Value); 6] = [
+    let spoilt: [(&str, Value); 8] = [
         ("/schema", json!("kvscope-describe-2")),
         ("/lifecycle/0/growth", json!("quadratic")),
         ("/lifecycle/0/entry_bytes", json!(0)),
         ("/lifecycle/0/prefix_hit/needs", json!("luck")),
+        ("/lifecycle/0/decode_reads/entries", json!("some")),
+        ("/lifecycle/0/decode_reads", json!(null)),
         ("/service/components/0/tensor_parallel/ranks_hold", json!(true)),
         ("/service/components/0/payload/parts", json!([])),
     ];
@@ -94,6 +96,43 @@ fn the_document_agrees_with_the_sizes() {
                 assert_eq!(service.payload.bytes, row.entry_bytes, "{} {:?}", entry.id, row.kind);
             }
         }
+    }
+}
+
+/// What a step reads follows from the document alone.
+#[test]
+fn the_document_says_what_a_step_reads() {
+    for n in [100, 5_000, 1_000_003_u64] {
+        for entry in catalogue() {
+            let document = described(&entry.id, &[]);
+            let mut total: u64 = 0;
+            for row in &document.lifecycle {
+                let entries = match (row.saturates_at, row.tokens_per_entry) {
+                    (_, None) => 1,
+                    (Some(cap), Some(_)) => cap.get().min(n),
+                    (None, Some(tokens)) => n / tokens,
+                };
+                let read = row.decode_reads.at_most.map_or(entries, |most| most.min(entries));
+                total += read * row.entry_bytes.get() * row.layers.len() as u64;
+            }
+            let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
+            assert_eq!(total, state.read_per_step(Tokens::new(n), 1).unwrap().get(), "{} at {n}", entry.id);
+        }
+    }
+    // Published configs: index_topk 2,048 (DeepSeek-V3.2) and 512 (V4-Flash); the keys are all read.
+    for (id, chosen, most) in [
+        ("deepseek-v3.2", ComponentKind::MlaLatent, 2048),
+        ("deepseek-v4-flash", ComponentKind::CompressedKv, 512),
+    ] {
+        let document = described(id, &[]);
+        let reads = |kind| document.lifecycle[index_of(&document, kind)].decode_reads;
+        assert!(
+            document.lifecycle.iter().any(|row| row.kind == chosen
+                && row.decode_reads == DecodeReads { entries: ReadRule::Chosen, at_most: Some(most) }),
+            "{id}"
+        );
+        let every = DecodeReads { entries: ReadRule::Every, at_most: None };
+        assert_eq!(reads(ComponentKind::IndexKey), every, "{id}");
     }
 }
 

@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::Group;
 use crate::growth::Growth;
-use crate::state::{ComponentKind, Lifecycle};
+use crate::state::{ComponentKind, Lifecycle, Reads};
 use crate::{Bytes, Tokens};
 
 /// How one component of the state lives.
@@ -26,8 +26,30 @@ pub struct Lifetime {
     pub tokens_per_entry: Option<u64>,
     /// Tokens from which it no longer grows: 0 where it never grows, null where it grows without end.
     pub saturates_at: Option<Tokens>,
+    /// What one decode step reads of it.
+    pub decode_reads: DecodeReads,
     /// What a request with the same prefix needs of it.
     pub prefix_hit: PrefixHit,
+}
+
+/// What one decode step reads of a component: its entries, or `at_most` of them where there are more, each with
+/// `entry_bytes` in each of its layers. All of it where there are no entries.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DecodeReads {
+    /// The rule.
+    pub entries: ReadRule,
+    /// How many entries an indexer chooses for a query; null where all are read.
+    pub at_most: Option<u64>,
+}
+
+/// Which entries a decode step reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadRule {
+    /// Every entry that is kept.
+    Every,
+    /// Those that an indexer chooses, whose keys are a component of their own and all read.
+    Chosen,
 }
 
 /// What must be there of a component for a prefix hit that ends at some token.
@@ -77,7 +99,17 @@ impl Lifetime {
             entry_bytes: kept.growth.entry(),
             tokens_per_entry,
             saturates_at: kept.growth.saturates_at(),
+            decode_reads: DecodeReads::of(kept.reads),
             prefix_hit: PrefixHit::of(kept.kind, &kept.growth),
+        }
+    }
+}
+
+impl DecodeReads {
+    fn of(reads: Reads) -> Self {
+        match reads {
+            Reads::Everything => Self { entries: ReadRule::Every, at_most: None },
+            Reads::TopEntries(limit) => Self { entries: ReadRule::Chosen, at_most: Some(limit) },
         }
     }
 }

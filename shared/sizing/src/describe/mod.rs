@@ -16,7 +16,7 @@ use crate::warning::Warning;
 use crate::{Result, Tokens};
 
 pub use layout::{Payload, PayloadPart};
-pub use lifecycle::{Lifetime, Needs, PrefixHit};
+pub use lifecycle::{DecodeReads, Lifetime, Needs, PrefixHit, ReadRule};
 pub use service::{Block, ComponentService, RanksHold, Reuse, Service, TensorParallel};
 
 /// The JSON Schema of [`Description`].
@@ -100,6 +100,7 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
                     group.component.kind == component.kind
                         && group.component.growth == component.growth
                         && group.component.format == component.format
+                        && group.component.reads == component.reads
                         && group.payload == payload
                         && group.ranks == ranks
                 });
