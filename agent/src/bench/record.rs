@@ -11,7 +11,7 @@ use super::plan::CaseRequest;
 use super::samples::{LEAST_SAMPLES, Samples, WANTED_SAMPLES};
 use super::{BenchError, in_words, stats};
 
-/// A coefficient of variation above this is unsteady.
+/// A median that is uncertain by more than this share is unsteady.
 const STEADY: f64 = 0.1;
 /// A case that lost more than this share of its samples says little.
 const MOST_DROPS: f64 = 0.34;
@@ -283,7 +283,7 @@ pub(crate) fn measure(
         format!("partial: {} so far", in_samples(samples.taken()))
     } else if lost > MOST_DROPS {
         format!("unsteady: {:.0} % of the samples were disturbed by another process", lost * 100.0)
-    } else if seconds.cv.is_some_and(|cv| cv > STEADY) {
+    } else if seconds.uncertainty.is_some_and(|share| share > STEADY) {
         "unsteady: the samples lie far apart".to_owned()
     } else {
         unsteady_ceiling(calibration).unwrap_or_else(|| "ok".to_owned())

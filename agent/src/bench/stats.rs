@@ -10,7 +10,39 @@ pub(crate) fn summarise(samples: &[f64]) -> Option<SampleSummary> {
         p95: quantile(samples, 0.95)?,
         n: u32::try_from(samples.len()).unwrap_or(u32::MAX),
         cv: coefficient_of_variation(samples),
+        uncertainty: median_uncertainty(samples),
     })
+}
+
+/// Half the 95 % confidence interval of the median, over the median: between the samples whose ranks lie 0.98 √n from the
+/// middle, as the number below the true median is binomial (normal approximation; fewer than 6 span less than 95 %).
+/// `None` for fewer than two samples.
+pub(crate) fn median_uncertainty(samples: &[f64]) -> Option<f64> {
+    if samples.len() < 2 {
+        return None;
+    }
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len() as f64;
+    let reach = 0.98 * count.sqrt();
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` saturates; a rank is small"
+    )]
+    let rank = |rank: f64| (rank as usize).clamp(1, sorted.len()) - 1;
+    let (low, high) =
+        (sorted[rank((count / 2.0 - reach).floor())], sorted[rank((count / 2.0 + 1.0 + reach).ceil())]);
+    Some((high - low) / 2.0 / median(samples))
+}
+
+/// How far the medians of the first and of the second half lie apart, over the median of all; 0 for fewer than four samples.
+pub(crate) fn drift(samples: &[f64]) -> f64 {
+    if samples.len() < 4 {
+        return 0.0;
+    }
+    let (first, second) = samples.split_at(samples.len() / 2);
+    (median(second) - median(first)).abs() / median(samples)
 }
 
 /// The middle value; NaN without samples.
@@ -54,11 +86,23 @@ mod tests {
         assert!((summary.cv.unwrap() - 38.5_f64.sqrt() / 11.0).abs() < 1e-12);
         assert_eq!(summary.n, 21);
         assert!((relative_spread(&samples) - 18.0 / 11.0).abs() < 1e-12);
+        // Ranks 10.5 − 4.49 and 11.5 + 4.49, rounded outwards: the 6th and the 16th sample.
+        assert!((summary.uncertainty.unwrap() - (16.0 - 6.0) / 2.0 / 11.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_median_of_many_wide_samples_is_certain_and_a_moving_one_is_not() {
+        // 20 % up and down by turns, 400 times: ranks 180 and 221 of 400 still lie on both sides.
+        let wide: Vec<f64> = (0..400).map(|n| 1.0 + 0.2 * f64::from(n % 41 - 20) / 20.0).collect();
+        assert!(median_uncertainty(&wide).unwrap() < 0.03 && drift(&wide) < 0.02);
+        assert!((drift(&[1.0, 1.0, 2.0, 2.0]) - 1.0 / 1.5).abs() < 1e-12);
+        assert!(drift(&[1.0, 9.0]).abs() < 1e-12);
     }
 
     #[test]
     fn few_samples_claim_no_spread() {
         assert!(summarise(&[]).is_none());
         assert_eq!(summarise(&[2.0]).unwrap().cv, None);
+        assert_eq!(summarise(&[2.0]).unwrap().uncertainty, None);
     }
 }

@@ -146,7 +146,7 @@ pub struct Case {
     pub correct: Option<bool>,
     /// The largest difference from the reference over the largest reference value.
     pub largest_relative_error: Option<f64>,
-    /// `ok`; `unsteady` when the samples vary by more than 10 %; `unsteady: …` when what the prediction rests on does not hold
+    /// `ok`; `unsteady` when the median is uncertain by more than 10 %; `unsteady: …` when what the prediction rests on does not hold
     /// still, such as the machine's ceilings; `partial: …` where time was lacking, `skipped: …` where it cannot be run on this
     /// machine, `failed: …`, each with the reason.
     pub status: String,
@@ -247,6 +247,9 @@ pub struct SampleSummary {
     pub n: u32,
     /// Standard deviation over mean; `null` for fewer than two samples.
     pub cv: Option<f64>,
+    /// How far the median is uncertain, as a share of it: half its 95 % confidence interval, by the order of the samples;
+    /// `null` for fewer than two, and in runs of before it was kept.
+    pub uncertainty: Option<f64>,
 }
 
 record!(Run {
@@ -278,7 +281,7 @@ record!(Drop { seconds, reason });
 record!(Measured {
     asked_bytes, resident_bytes, huge_page_bytes, seconds; or default samples_seconds, drops
 });
-record!(SampleSummary { median, p05, p95, n, cv });
+record!(SampleSummary { median, p05, p95, n, cv, uncertainty });
 
 impl Case {
     /// (predicted − measured) / measured of the time: positive where the step was faster than predicted.
@@ -359,7 +362,14 @@ mod tests {
             asked_bytes: Bytes::new(67_108_864),
             resident_bytes: None,
             huge_page_bytes: None,
-            seconds: SampleSummary { median, p05: median, p95: median, n: 10, cv: Some(0.01) },
+            seconds: SampleSummary {
+                median,
+                p05: median,
+                p95: median,
+                n: 10,
+                cv: Some(0.01),
+                uncertainty: None,
+            },
             samples_seconds: vec![median; 10],
             drops: Vec::new(),
         }

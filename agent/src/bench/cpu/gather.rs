@@ -116,11 +116,14 @@ unsafe fn body<S: Simd>(span: Span<'_>) {
             for row in 0..rows {
                 let at = span.records.at(first + row, page_bytes, first_record);
                 let store = &span.stores[at.store];
-                store.record.read::<S>(store.layer.as_ptr().add(at.byte), scratch.rows.add(row * dims.width));
+                store
+                    .record
+                    .read::<S>(store.layer.as_ptr().add(at.byte), scratch.rows.add(row * dims.stride()));
             }
             // Rows that only fill up the last vectors are scored too, and their scores not used.
             let padded = rows.next_multiple_of(2 * S::LANES);
-            std::ptr::write_bytes(scratch.rows.add(rows * dims.width), 0, (padded - rows) * dims.width);
+            let rest = (padded - rows) * dims.stride();
+            std::ptr::write_bytes(scratch.rows.add(rows * dims.stride()), 0, rest);
 
             let ahead = TILE_TOKENS.min(count - first - rows);
             let mut bytes = 0;

@@ -93,12 +93,7 @@ pub(crate) fn parts_of(extent: Extent, page_tokens: usize, worker: usize, worker
 
 /// Joins the workers' parts of each request and head in `output`, `[request][heads][width]`: weights under one maximum,
 /// divided by one total. `sinks`, base-2 scores of the heads, add to the total and have no value.
-pub(crate) fn join(
-    workers: &[Mutex<WorkerParts>],
-    sinks: Option<&[f32]>,
-    output: &mut [f32],
-    pool: &Pool,
-) {
+pub(crate) fn join(workers: &[Mutex<WorkerParts>], sinks: Option<&[f32]>, output: &mut [f32], pool: &Pool) {
     let workers: Vec<_> =
         workers.iter().map(|worker| worker.lock().expect("no worker panics in a kernel")).collect();
     let workers: Vec<&WorkerParts> = workers.iter().map(|guard| &**guard).collect();

@@ -1,6 +1,9 @@
 //! One worker a core. A step's many short jobs are started by a barrier that workers spin at: to wake a sleeping thread takes
 //! longer than many of them.
-#![allow(unsafe_code, reason = "a job is shared for as long as its starter waits for it, which lifetimes cannot say")]
+#![allow(
+    unsafe_code,
+    reason = "a job is shared for as long as its starter waits for it, which lifetimes cannot say"
+)]
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};

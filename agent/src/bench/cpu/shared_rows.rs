@@ -22,16 +22,23 @@ pub(crate) struct Dimensions {
 }
 
 impl Dimensions {
+    /// f32 places from one row of a tile to the next: an odd number of cache lines, since rows that lie a power of two apart
+    /// would all want the same places of the first-level cache.
+    pub(crate) fn stride(&self) -> usize {
+        const LINE: usize = 16;
+        ((self.width / LINE) | 1) * LINE
+    }
+
     /// f32 places of [`Scratch`].
     pub(crate) fn scratch(&self) -> usize {
-        TILE_TOKENS * (2 * self.width + self.heads)
+        TILE_TOKENS * (self.stride() + self.width + self.heads)
     }
 }
 
 /// Where a tile is widened and scored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scratch {
-    /// `[64][width]`
+    /// `[64][stride]`
     pub(crate) rows: *mut f32,
     /// `[panel][width][2 × lanes]`
     panels: *mut f32,
@@ -43,7 +50,7 @@ impl Scratch {
     /// Divides [`Dimensions::scratch`] places.
     pub(crate) fn new(places: &mut [f32], dims: Dimensions) -> Self {
         assert!(places.len() >= dims.scratch());
-        let (rows, rest) = places.split_at_mut(TILE_TOKENS * dims.width);
+        let (rows, rest) = places.split_at_mut(TILE_TOKENS * dims.stride());
         let (panels, scores) = rest.split_at_mut(TILE_TOKENS * dims.width);
         Self { rows: rows.as_mut_ptr(), panels: panels.as_mut_ptr(), scores: scores.as_mut_ptr() }
     }
@@ -96,11 +103,11 @@ pub(crate) unsafe fn attend_tile<S: Simd>(
     unsafe {
         for panel in 0..panels {
             for token in (0..panel_tokens).step_by(8) {
-                let rows = scratch.rows.add((panel * panel_tokens + token) * dims.width);
+                let rows = scratch.rows.add((panel * panel_tokens + token) * dims.stride());
                 let to = scratch.panels.add(panel * panel_tokens * dims.width + token);
                 let mut d = 0;
                 while d < dims.width {
-                    S::transpose_8x8(rows.add(d), dims.width, to.add(d * panel_tokens), panel_tokens);
+                    S::transpose_8x8(rows.add(d), dims.stride(), to.add(d * panel_tokens), panel_tokens);
                     d += 8;
                 }
             }
@@ -247,7 +254,7 @@ unsafe fn sum<S: Simd, const H: usize, const C: usize>(
             }
         }
         for t in 0..count {
-            let row = values.add(t * dims.width);
+            let row = values.add(t * dims.stride());
             for h in 0..H {
                 let weight = S::splat(weights.add(h * TILE_TOKENS + t).read());
                 for c in 0..C {

@@ -28,10 +28,10 @@ use std::io;
 pub(crate) use dram::Dram;
 pub(crate) use file::{FileTier, Through};
 pub(crate) use folder::TierFolder;
+pub use layout::StateLayout;
 pub(crate) use memory::{Expected, Memory, PAGE, Scrub};
 pub(crate) use peer::Peer;
 pub use peer::serve as serve_peer;
-pub use layout::StateLayout;
 pub(crate) use session::measure;
 pub use session::{TierPlan, run_tiers};
 

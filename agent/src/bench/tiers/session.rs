@@ -238,7 +238,9 @@ impl Session<'_> {
             let share = left / u32::try_from(states_left - place).unwrap_or(1);
             match chosen(layout, of_tier.limit, &links, share) {
                 Err(why) => {
-                    transfers.iter_mut().for_each(|transfer| transfer.status = format!("skipped: {why}"))
+                    for transfer in &mut *transfers {
+                        transfer.status = format!("skipped: {why}");
+                    }
                 }
                 Ok((parts, why)) => {
                     for (transfer, link) in transfers.iter_mut().zip(&links) {

@@ -14,8 +14,10 @@ use crate::bench::stats;
 const BLOCKS: [usize; 8] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 /// Bytes that one transfer moves, or one block where that is larger.
 const TOTALS: [usize; 2] = [1 << 20, 16 << 20];
-/// A coefficient of variation above this is unsteady.
+/// A median that is uncertain by more than this is unsteady.
 const STEADY: f64 = 0.1;
+/// Fewer steady transfers give no fit.
+const LEAST_POINTS: usize = 3;
 /// The first transfers of each kind warm up: room is given out, address caches fill.
 const WARM_UP: usize = 1;
 /// Blocks in which a tier is filled at first.
@@ -239,7 +241,7 @@ pub(super) fn record(transfer: &mut Transfer, samples: &Samples, asked: Option<B
     transfer.status = match kept.len() {
         n if n < LEAST_SAMPLES => format!("partial: {n} samples"),
         n if n < WANTED_SAMPLES => format!("partial: {n} of {WANTED_SAMPLES} samples"),
-        _ if seconds.cv.is_some_and(|cv| cv > STEADY) => "unsteady".to_owned(),
+        _ if seconds.uncertainty.is_some_and(|share| share > STEADY) => "unsteady".to_owned(),
         _ => "ok".to_owned(),
     };
     if transfer.direction != Direction::Save {
@@ -265,7 +267,8 @@ pub(crate) fn put_fits(transfers: &mut [Transfer]) {
             .filter(|transfer| is_of(transfer) && transfer.fit_half && transfer.is_steady())
             .filter_map(Transfer::point)
             .collect();
-        let Some(link) = LinkFit::of(&points) else { continue };
+        // Two constants need more than two points to be judged by.
+        let Some(link) = LinkFit::of(&points).filter(|_| points.len() >= LEAST_POINTS) else { continue };
         for transfer in transfers.iter_mut().filter(|transfer| is_of(transfer)) {
             let seconds = link.time(&[(transfer.blocks, transfer.bytes)]);
             transfer.fitted = Some(FittedTransfer { seconds, grade: Grade::Fitted, link: link.clone() });

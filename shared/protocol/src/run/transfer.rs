@@ -344,7 +344,14 @@ mod tests {
     }
 
     fn transfer(number: u32, fitted: f64, used: bool, measured: f64, status: &str) -> Transfer {
-        let seconds = SampleSummary { median: measured, p05: measured, p95: measured, n: 10, cv: Some(0.01) };
+        let seconds = SampleSummary {
+            median: measured,
+            p05: measured,
+            p95: measured,
+            n: 10,
+            cv: Some(0.01),
+            uncertainty: None,
+        };
         Transfer {
             transfer: number,
             tier: TierName::File,

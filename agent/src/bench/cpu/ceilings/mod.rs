@@ -32,8 +32,9 @@ const PEAK_SAMPLE: Duration = Duration::from_millis(10);
 const SHORT_SAMPLE: Duration = Duration::from_millis(2);
 /// The smallest working set of the curve, of all cores together.
 const SMALLEST_SET: usize = 64 << 10;
-/// A ceiling whose repeats spread wider than this share of their median does not hold still.
-const STEADY_CEILING: f64 = 0.35;
+/// A ceiling whose median is uncertain by more than this share, or moves by it from the first half of the turns to the
+/// second, does not hold still.
+const STEADY_CEILING: f64 = 0.1;
 /// A worker that got less of its core than this shared it with another process.
 const WHOLE_CORE: f64 = 0.95;
 
@@ -67,7 +68,9 @@ fn streamed_list() -> Vec<(Multiply, Operand, u64)> {
 fn loaded(operands: &[(Operand, &[usize])]) -> Vec<(Multiply, Operand, u64)> {
     let of = |(operand, rows): &(Operand, &[usize])| {
         let operand = *operand;
-        rows.iter().map(move |rows| (Multiply::Loaded(operand, *rows), operand, *rows as u64)).collect::<Vec<_>>()
+        rows.iter()
+            .map(move |rows| (Multiply::Loaded(operand, *rows), operand, *rows as u64))
+            .collect::<Vec<_>>()
     };
     operands.iter().flat_map(of).collect()
 }
@@ -96,9 +99,8 @@ pub(super) fn measure(
         let begun = Instant::now();
         let mut kept = Turns::new(list.len(), streamed.len(), sizes.len());
         kept.read.push(read(pool, set, buffer, Cores::All));
-        let cached = |what, repeats, cores| {
-            once(pool, set, &blocks, what, Origin::Cache { repeats }, cores).rate()
-        };
+        let cached =
+            |what, repeats, cores| once(pool, set, &blocks, what, Origin::Cache { repeats }, cores).rate();
         kept.peak.push(cached(Multiply::Peak, peak_repeats, Some(&cores)));
         kept.exponential.push(cached(Multiply::Exponential, exponential_repeats, None));
         kept.launch.push(launch_once(pool));
@@ -210,11 +212,8 @@ impl Turns {
         ] {
             all.extend(one);
         }
-        let lists = [
-            (&mut self.rates, turn.rates),
-            (&mut self.streamed, turn.streamed),
-            (&mut self.sets, turn.sets),
-        ];
+        let lists =
+            [(&mut self.rates, turn.rates), (&mut self.streamed, turn.streamed), (&mut self.sets, turn.sets)];
         for (all, one) in lists.into_iter().flat_map(|(all, one)| all.iter_mut().zip(one)) {
             all.extend(one);
         }
@@ -257,7 +256,7 @@ impl Turns {
             launch: stats::relative_spread(&self.launch),
             update: Some(stats::relative_spread(&self.update)),
         };
-        let unsteady = unsteady(&spread, least_share);
+        let unsteady = unsteady([("read", "read", &self.read), ("flops", "FLOP", &self.peak)], least_share);
         Found { ceilings, spread, unsteady }
     }
 }
@@ -272,7 +271,7 @@ fn rates_of(list: &[(Multiply, Operand, u64)], samples: &[Vec<f64>]) -> Vec<Oper
 }
 
 /// What says that something else used the machine meanwhile.
-fn unsteady(spread: &CeilingSpread, least_share: Option<(usize, f64)>) -> Vec<Unsteady> {
+fn unsteady(ceilings: [(&str, &str, &[f64]); 2], least_share: Option<(usize, f64)>) -> Vec<Unsteady> {
     let mut found = Vec::new();
     if let Some((worker, share)) = least_share.filter(|(_, share)| *share < WHOLE_CORE) {
         found.push(Unsteady {
@@ -283,16 +282,20 @@ fn unsteady(spread: &CeilingSpread, least_share: Option<(usize, f64)>) -> Vec<Un
             ),
         });
     }
-    for (of, name, spread) in [("read", "read", spread.read), ("flops", "FLOP", spread.flops)] {
-        if spread > STEADY_CEILING {
-            found.push(Unsteady {
-                of: of.to_owned(),
-                sentence: format!(
-                    "the {name} ceiling varied by {:.0} % while it was measured",
-                    spread * 100.0
-                ),
-            });
-        }
+    for (of, name, samples) in ceilings {
+        let uncertain = stats::median_uncertainty(samples).unwrap_or(0.0);
+        let drift = stats::drift(samples);
+        let sentence = if drift > STEADY_CEILING {
+            format!("the {name} ceiling moved by {:.0} % while it was measured", drift * 100.0)
+        } else if uncertain > STEADY_CEILING {
+            format!(
+                "the {name} ceiling is uncertain by {:.0} %: its samples lie far apart",
+                uncertain * 100.0
+            )
+        } else {
+            continue;
+        };
+        found.push(Unsteady { of: of.to_owned(), sentence });
     }
     found
 }
@@ -322,7 +325,7 @@ mod tests {
     fn found(time: Duration) -> Found {
         let pool = Pool::for_all_cores().unwrap();
         let set = InstructionSet::available()[0];
-        let mut buffer = vec![0x3F3F_u16; 4 << 20];
+        let mut buffer = vec![0x3F3F_u16; 1 << 20];
         let never = AtomicBool::new(false);
         measure(&pool, set, &mut buffer, time, Interrupt { cancel: &never })
     }
@@ -340,7 +343,7 @@ mod tests {
             assert!(text[name].as_f64().unwrap() > 0.0, "{name}");
         }
         assert!(ceilings.launch_seconds > 0.0);
-        assert_eq!(ceilings.read_by_working_set.len(), 8, "64 KiB to 8 MiB");
+        assert_eq!(ceilings.read_by_working_set.len(), 6, "64 KiB to 2 MiB");
         assert_eq!(ceilings.rates.len(), rate_list().len());
         for (_, operand, rows) in rate_list() {
             assert!(ceilings.rate(operand, rows).unwrap() > 0.0, "{operand:?} {rows}");
@@ -375,14 +378,19 @@ mod tests {
 
     #[test]
     fn a_machine_that_holds_still_is_told_from_one_that_does_not() {
-        let calm = CeilingSpread { read: 0.1, flops: 0.02, launch: 2.0, update: None };
-        assert!(unsteady(&calm, Some((0, 0.99))).is_empty() && unsteady(&calm, None).is_empty());
-        let shared = unsteady(&calm, Some((1, 0.52)));
+        let near = [1.0, 1.05, 0.95, 1.0, 1.02, 0.98, 1.0, 1.0];
+        let calm: [(&str, &str, &[f64]); 2] = [("read", "read", &near), ("flops", "FLOP", &near)];
+        assert!(unsteady(calm, Some((0, 0.99))).is_empty() && unsteady(calm, None).is_empty());
+        let shared = unsteady(calm, Some((1, 0.52)));
         assert!(shared[0].sentence.starts_with("core 1 gave its worker 52 % of the time"), "{shared:?}");
-        let drifting = CeilingSpread { read: 0.5, ..calm };
+        let says = |samples: &[f64]| unsteady([("read", "read", samples), calm[1]], None)[0].sentence.clone();
         assert_eq!(
-            unsteady(&drifting, None)[0].sentence,
-            "the read ceiling varied by 50 % while it was measured"
+            says(&[1.0, 1.0, 1.0, 0.8, 0.8, 0.8]),
+            "the read ceiling moved by 22 % while it was measured"
+        );
+        assert_eq!(
+            says(&[1.0, 1.6, 0.4, 1.0, 1.0, 1.6, 0.4, 1.0]),
+            "the read ceiling is uncertain by 60 %: its samples lie far apart"
         );
     }
 }

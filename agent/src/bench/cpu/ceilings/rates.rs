@@ -119,7 +119,9 @@ pub(super) fn once(
         pool.each(|worker| {
             let mut block = blocks[worker].lock().expect("no worker panics while it multiplies");
             let from = match from {
-                Origin::Memory(buffer) => Origin::Memory(&buffer[share(buffer.len(), worker, pool.workers())]),
+                Origin::Memory(buffer) => {
+                    Origin::Memory(&buffer[share(buffer.len(), worker, pool.workers())])
+                }
                 cached @ Origin::Cache { .. } => cached,
             };
             let mut run = || {
@@ -198,7 +200,9 @@ unsafe fn panel<S: Simd, const AHEAD: usize>(block: &mut Block, from: *mut f32, 
             let parts = widen::<S, AHEAD>(block, from, operand);
             let widened = block.widened.as_ptr();
             return (0..parts)
-                .map(|part| rows::<S, 0>(block, widened.add(part * DEPTH * 2 * S::LANES), Operand::F32, wanted))
+                .map(|part| {
+                    rows::<S, 0>(block, widened.add(part * DEPTH * 2 * S::LANES), Operand::F32, wanted)
+                })
                 .sum();
         }
         rows::<S, AHEAD>(block, from, operand, wanted)

@@ -10,7 +10,9 @@
 //! `rows × values × 4` bytes and about one multiply-add for each two values. Memory bounds it.
 #![allow(unsafe_code, reason = "vector loads and stores go through pointers; lengths are checked on entry")]
 
-use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch};
+use std::ops::Range;
+
+use crate::bench::cpu::simd::{InstructionSet, Simd, dispatch, exp2_each};
 
 const EPSILON: f32 = 1e-6;
 
@@ -63,7 +65,7 @@ impl Weights {
     }
 }
 
-/// One request's rows, from which one entry is made.
+/// One request's rows, from which a part of one entry is made.
 pub(super) struct Span<'a> {
     pub(super) pooling: Pooling,
     pub(super) weights: &'a Weights,
@@ -74,72 +76,108 @@ pub(super) struct Span<'a> {
     pub(super) first: usize,
     /// Tokens so far: the group ends with the last of them.
     pub(super) tokens: usize,
-    /// `[width]`
-    pub(super) entry: &'a mut [f32],
+    /// Which channels are made; whole blocks of [`BLOCK`].
+    pub(super) channels: Range<usize>,
+    /// `[channels]`, the means that are made.
+    pub(super) means: &'a mut [f32],
 }
 
-/// Makes the entry of the group that ends here.
+/// Channels that no two workers share: the lanes of the widest registers.
+pub(super) const BLOCK: usize = 16;
+
+/// Makes the means of the group that ends here; [`finish`] makes an entry of them.
 pub(super) fn pool(set: InstructionSet, span: Span<'_>) {
     let pooling = span.pooling;
-    assert!(pooling.width.is_multiple_of(16) && pooling.rope <= pooling.width);
+    let is_whole = |channel: usize| channel.is_multiple_of(BLOCK) && channel <= pooling.width;
+    assert!(is_whole(span.channels.start) && is_whole(span.channels.end) && is_whole(pooling.width));
     assert!(span.tokens > 0 && span.tokens.is_multiple_of(pooling.ratio));
     assert!(span.first + pooling.row() <= span.stride && pooling.rows() * span.stride <= span.rows.len());
-    assert!(span.entry.len() == pooling.width && span.weights.gain.len() == pooling.width);
+    assert!(span.means.len() == span.channels.len());
     assert_eq!(span.weights.bias.len(), pooling.ratio * pooling.halves * pooling.width);
-    assert_eq!(span.weights.turns.len(), pooling.rope / 2);
     dispatch!(set, body, span, Span<'_>);
+}
+
+/// The RMS norm and the turn of the rotary channels, of an entry of means.
+pub(super) fn finish(pooling: Pooling, weights: &Weights, entry: &mut [f32]) {
+    assert!(entry.len() == pooling.width && weights.gain.len() == pooling.width);
+    assert!(pooling.rope <= pooling.width && weights.turns.len() == pooling.rope / 2);
+    let squares: f32 = entry.iter().map(|mean| mean * mean).sum();
+    let norm = (squares / pooling.width as f32 + EPSILON).sqrt().recip();
+    for (value, gain) in entry.iter_mut().zip(&weights.gain) {
+        *value *= gain * norm;
+    }
+    let rotary = &mut entry[pooling.width - pooling.rope..];
+    for (pair, (cosine, sine)) in rotary.chunks_exact_mut(2).zip(&weights.turns) {
+        let (x, y) = (pair[0], pair[1]);
+        pair[0] = x * cosine - y * sine;
+        pair[1] = x * sine + y * cosine;
+    }
 }
 
 #[inline(always)]
 unsafe fn body<S: Simd>(span: Span<'_>) {
-    let Pooling { width, rope, ratio, halves } = span.pooling;
+    let mut span = span;
+    let mut channel = span.channels.start;
+    while channel < span.channels.end {
+        // Rows lie a power of two apart: only what is taken of a line at once is taken from a near cache.
+        let vectors = ((span.channels.end - channel) / S::LANES).min(4);
+        // SAFETY: `pool` checked the lengths; blocks are whole vectors.
+        unsafe {
+            match vectors {
+                4 => means::<S, 4>(&mut span, channel),
+                2 | 3 => means::<S, 2>(&mut span, channel),
+                _ => means::<S, 1>(&mut span, channel),
+            }
+        }
+        channel += if vectors == 3 { 2 } else { vectors } * S::LANES;
+    }
+}
+
+/// The means of `C` vectors of channels.
+#[inline(always)]
+unsafe fn means<S: Simd, const C: usize>(span: &mut Span<'_>, channel: usize) {
+    let Pooling { width, ratio, halves, .. } = span.pooling;
     // Tokens before the first have no part in the first overlapping group.
     let members = (halves * ratio).min(span.tokens);
-    let log2_e = std::f32::consts::LOG2_E;
     // SAFETY: `pool` checked the lengths.
     unsafe {
         // (values, gates, bias) of a member; the last `ratio` are the group that ends, in the last half.
         let member = |index: usize| {
             let position = span.tokens - members + index;
             let half = if index + ratio >= members { halves - 1 } else { 0 };
-            let row = span.rows.as_ptr().add(position % span.pooling.rows() * span.stride + span.first);
-            let bias = span.weights.bias.as_ptr().add((position % ratio * halves + half) * width);
+            let row =
+                span.rows.as_ptr().add(position % span.pooling.rows() * span.stride + span.first + channel);
+            let bias = span.weights.bias.as_ptr().add((position % ratio * halves + half) * width + channel);
             (row.add(half * width), row.add((halves + half) * width), bias)
         };
-        let entry = span.entry.as_mut_ptr();
-        let mut squares = S::splat(0.0);
-        let mut channel = 0;
-        while channel < width {
-            let mut highest = S::splat(f32::NEG_INFINITY);
-            for index in 0..members {
-                let (_, gates, bias) = member(index);
-                highest = S::max(highest, S::add(S::load(gates.add(channel)), S::load(bias.add(channel))));
+        let gate = |gates: *const f32, bias: *const f32, c: usize| {
+            S::add(S::load(gates.add(c * S::LANES)), S::load(bias.add(c * S::LANES)))
+        };
+        let mut highest = [S::splat(f32::NEG_INFINITY); C];
+        for index in 0..members {
+            let (_, gates, bias) = member(index);
+            for c in 0..C {
+                highest[c] = S::max(highest[c], gate(gates, bias, c));
             }
-            let (mut total, mut sum) = (S::splat(0.0), S::splat(0.0));
-            for index in 0..members {
-                let (values, gates, bias) = member(index);
-                let gate = S::add(S::load(gates.add(channel)), S::load(bias.add(channel)));
-                let weight = S::exp2(S::mul(S::sub(gate, highest), S::splat(log2_e)));
-                total = S::add(total, weight);
-                sum = S::fma(weight, S::load(values.add(channel)), sum);
+        }
+        let log2_e = S::splat(std::f32::consts::LOG2_E);
+        let (mut totals, mut sums) = ([S::splat(0.0); C], [S::splat(0.0); C]);
+        for index in 0..members {
+            let (values, gates, bias) = member(index);
+            let mut scores = [S::splat(0.0); C];
+            for c in 0..C {
+                scores[c] = S::mul(S::sub(gate(gates, bias, c), highest[c]), log2_e);
             }
-            let mean = S::div(sum, total);
-            squares = S::fma(mean, mean, squares);
-            S::store(entry.add(channel), mean);
-            channel += S::LANES;
+            let weights = exp2_each::<S, C>(scores);
+            for c in 0..C {
+                totals[c] = S::add(totals[c], weights[c]);
+                sums[c] = S::fma(weights[c], S::load(values.add(c * S::LANES)), sums[c]);
+            }
         }
-        let norm = S::splat((S::sum(squares) / width as f32 + EPSILON).sqrt().recip());
-        channel = 0;
-        while channel < width {
-            let gain = S::mul(S::load(span.weights.gain.as_ptr().add(channel)), norm);
-            S::store(entry.add(channel), S::mul(S::load(entry.add(channel)), gain));
-            channel += S::LANES;
+        let to = span.means.as_mut_ptr().add(channel - span.channels.start);
+        for c in 0..C {
+            S::store(to.add(c * S::LANES), S::div(sums[c], totals[c]));
         }
-    }
-    for (pair, (cosine, sine)) in span.entry[width - rope..].chunks_exact_mut(2).zip(&span.weights.turns) {
-        let (x, y) = (pair[0], pair[1]);
-        pair[0] = x * cosine - y * sine;
-        pair[1] = x * sine + y * cosine;
     }
 }
 
@@ -182,6 +220,10 @@ mod tests {
         entry
     }
 
+    fn span<'a>(all: &Span<'a>, channels: Range<usize>, means: &'a mut [f32]) -> Span<'a> {
+        Span { channels, means, ..*all }
+    }
+
     #[test]
     fn entries_agree_with_the_reference() {
         let mut random = fastrand::Rng::with_seed(2);
@@ -197,11 +239,26 @@ mod tests {
             let rows: Vec<f32> = (0..pooling.rows() * stride).map(|_| 4.0 * random.f32() - 2.0).collect();
             let weights = Weights::random(pooling, tokens - ratio, &mut random);
             for set in InstructionSet::available() {
-                let mut entry = vec![0.0; width];
-                let span =
-                    |entry| Span { pooling, weights: &weights, rows: &rows, stride, first, tokens, entry };
-                pool(set, span(&mut entry));
-                let right = right(&span(&mut []));
+                let all = Span {
+                    pooling,
+                    weights: &weights,
+                    rows: &rows,
+                    stride,
+                    first,
+                    tokens,
+                    channels: 0..0,
+                    means: &mut [],
+                };
+                // Two workers' parts.
+                let half = width / 2 / BLOCK * BLOCK;
+                let mut entry = Vec::new();
+                for channels in [0..half, half..width] {
+                    let mut means = vec![0.0; channels.len()];
+                    pool(set, span(&all, channels, &mut means));
+                    entry.extend(means);
+                }
+                finish(pooling, &weights, &mut entry);
+                let right = right(&all);
                 let error = crate::bench::cpu::reference::relative_error(right, &entry);
                 assert!(error < 1e-5, "{set:?} {pooling:?}: {error}");
             }

@@ -168,11 +168,6 @@ impl Layer {
         Err(BenchError::Shape(format!("widths that are no whole blocks of their formats: {self:?}")))
     }
 
-    /// Whether compressors run on all workers before anything else.
-    fn pools_apart(&self, requests: usize) -> bool {
-        self.compressor.is_some() && requests > 1
-    }
-
     fn counts(&self, context: usize) -> Counts {
         let entries = self.entries.map_or(0, |entries| context / entries.ratio);
         Counts {
@@ -215,7 +210,7 @@ impl super::Kernel for Layer {
             padding_bytes: times(padding_bytes)?,
             padding_reason: "whole pages of 64",
             // The heads' parts and their joining, the indexer before them, and compressors.
-            launches: 2 + u64::from(self.index.is_some()) + u64::from(self.pools_apart(requests)),
+            launches: 2 + u64::from(self.index.is_some()) + u64::from(self.compressor.is_some()),
             instructions: InstructionSet::available()[0].name(),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::compressor::{self, Weights};
+use super::compressor::{self, Pooling, Weights};
 use super::stores::Stores;
 use super::{Compressor, Counts, Layer};
 use crate::bench::cpu::gather::{self, RecordAt, Records, Store};
@@ -16,9 +16,8 @@ use crate::bench::cpu::state::random_value;
 use crate::bench::cpu::top_k::TopK;
 use crate::bench::shape::StoreOwner;
 
-/// Records that no two workers share: two vectors of the widest registers, so that whole ones are computed and few records
-/// are still shared evenly.
-const SHARED_RECORDS: usize = 32;
+/// Records that no two workers share: few enough that a window and some entries are shared evenly, and whole vectors.
+const SHARED_RECORDS: usize = 16;
 
 pub(super) struct Step {
     pub(super) layer: Layer,
@@ -30,6 +29,8 @@ pub(super) struct Step {
     pub(super) sinks: Option<Vec<f32>>,
     weights: Option<(Weights, Option<Weights>)>,
     scans: Vec<Mutex<Scan>>,
+    /// By worker: its channels of every request's entry and index key, one after the other.
+    pooled: Vec<Mutex<Vec<f32>>>,
     workers: Vec<Mutex<WorkerParts>>,
     best: TopK,
     chosen: Vec<u32>,
@@ -52,7 +53,7 @@ pub(super) struct Token {
     /// The token's row of the compressor.
     compressor_row: Vec<f32>,
     /// The entry and the index key that the token ends: given, or made by the compressor.
-    made: Mutex<Made>,
+    made: Made,
     /// The window's records, then the entries.
     pub(super) records: Vec<RecordAt>,
 }
@@ -119,6 +120,7 @@ impl Step {
             sinks,
             weights,
             scans: (0..workers).map(|worker| Mutex::new(scan(worker))).collect(),
+            pooled: (0..workers).map(|_| Mutex::default()).collect(),
             workers: (0..workers).map(attend).collect(),
             best: TopK::new(k),
             chosen: Vec::new(),
@@ -153,14 +155,8 @@ impl Step {
                 place.copy_from_slice(bytemuck::cast_slice(&token.compressor_row));
             }
             if self.ends_a_group() {
-                let of_request = |request| self.pool_rows(stores, layer, request);
-                if self.layer.pools_apart(self.tokens.len()) {
-                    pool.each(|worker| {
-                        share(self.tokens.len(), worker, pool.workers()).for_each(of_request);
-                    });
-                } else {
-                    (0..self.tokens.len()).for_each(of_request);
-                }
+                pool.each(|worker| self.pool_rows(stores, layer, worker));
+                self.finish_entries();
             }
         }
         for (request, token) in self.tokens.iter().enumerate() {
@@ -171,12 +167,11 @@ impl Step {
             if !owns || !self.ends_a_group() {
                 continue;
             }
-            let made = token.made.lock().expect("no worker panics while it pools");
             if let Some(store) = &mut stores.entries {
-                store.write(layer, request, self.counts.entries - 1, &made.entry);
+                store.write(layer, request, self.counts.entries - 1, &token.made.entry);
             }
             if let Some(store) = &mut stores.keys {
-                store.write(layer, request, self.counts.keys - 1, &made.key);
+                store.write(layer, request, self.counts.keys - 1, &token.made.key);
             }
         }
     }
@@ -186,30 +181,68 @@ impl Step {
         self.counts.entries > 0 && self.layer.entries.is_some_and(|entries| whole(entries.ratio))
     }
 
-    fn pool_rows(&self, stores: &Stores, layer: usize, request: usize) {
-        let (Some(compressor), Some((entries, keys)), Some(rows)) =
+    /// One worker's channels of what the compressors make, of every request.
+    fn pool_rows(&self, stores: &Stores, layer: usize, worker: usize) {
+        let (Some(compressor), Some((of_entries, of_keys)), Some(rows)) =
             (self.layer.compressor, &self.weights, &stores.rows)
         else {
             return;
         };
+        let mut means = self.pooled[worker].lock().expect("no worker panics while it pools");
+        means.clear();
         let stride = compressor.row();
-        let page = rows.table()[request] as usize;
         let values = compressor.entries.rows() * stride;
-        let rows: &[f32] = &bytemuck::cast_slice(rows.layer_bytes(layer))[page * values..(page + 1) * values];
-        let mut made = self.tokens[request].made.lock().expect("no worker panics while it pools");
-        let Made { entry, key } = &mut *made;
-        let span = |pooling, weights, first, entry| compressor::Span {
-            pooling,
-            weights,
-            rows,
-            stride,
-            first,
-            tokens: self.context,
-            entry,
+        let all: &[f32] = bytemuck::cast_slice(rows.layer_bytes(layer));
+        let mut pool = |request: usize, pooling: Pooling, weights, first| {
+            let page = rows.table()[request] as usize;
+            let channels = channels_of(pooling, worker, self.pooled.len());
+            let made = means.len();
+            means.resize(made + channels.len(), 0.0);
+            compressor::pool(
+                self.set,
+                compressor::Span {
+                    pooling,
+                    weights,
+                    rows: &all[page * values..(page + 1) * values],
+                    stride,
+                    first,
+                    tokens: self.context,
+                    channels,
+                    means: &mut means[made..],
+                },
+            );
         };
-        compressor::pool(self.set, span(compressor.entries, entries, 0, entry));
-        if let (Some(pooling), Some(weights)) = (compressor.keys, keys) {
-            compressor::pool(self.set, span(pooling, weights, compressor.entries.row(), key));
+        for request in 0..self.tokens.len() {
+            pool(request, compressor.entries, of_entries, 0);
+            if let (Some(pooling), Some(weights)) = (compressor.keys, of_keys) {
+                pool(request, pooling, weights, compressor.entries.row());
+            }
+        }
+    }
+
+    /// Puts the workers' channels together.
+    fn finish_entries(&mut self) {
+        let (Some(compressor), Some((of_entries, of_keys))) = (self.layer.compressor, &self.weights) else {
+            return;
+        };
+        let workers = self.pooled.len();
+        let pooled =
+            self.pooled.iter_mut().map(|own| own.get_mut().expect("no worker panics while it pools"));
+        let mut rests: Vec<&[f32]> = pooled.map(|own| &own[..]).collect();
+        let mut finish = |pooling: Pooling, weights: &Weights, entry: &mut Vec<f32>| {
+            entry.clear();
+            for (worker, rest) in rests.iter_mut().enumerate() {
+                let (own, others) = rest.split_at(channels_of(pooling, worker, workers).len());
+                entry.extend_from_slice(own);
+                *rest = others;
+            }
+            compressor::finish(pooling, weights, entry);
+        };
+        for token in &mut self.tokens {
+            finish(compressor.entries, of_entries, &mut token.made.entry);
+            if let (Some(pooling), Some(weights)) = (compressor.keys, of_keys) {
+                finish(pooling, weights, &mut token.made.key);
+            }
         }
     }
 
@@ -329,10 +362,16 @@ impl Token {
             index_weights,
             window_row: values(random, layer.rows.width),
             compressor_row: values(random, layer.compressor.map_or(0, |compressor| compressor.row())),
-            made: Mutex::new(made),
+            made,
             records,
         }
     }
+}
+
+/// The channels that a worker pools.
+fn channels_of(pooling: Pooling, worker: usize, workers: usize) -> std::ops::Range<usize> {
+    let blocks = share(pooling.width / compressor::BLOCK, worker, workers);
+    blocks.start * compressor::BLOCK..blocks.end * compressor::BLOCK
 }
 
 /// A value that an indexer's query can have: it is as narrow as the keys.
