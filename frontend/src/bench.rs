@@ -84,6 +84,7 @@ fn measure() -> String {
                 size: FIGURE,
                 measured: &[],
                 limits: &[],
+                ranks: None,
             };
             if let Ok(growth) = Growth::layout(&input) {
                 paint_on(&canvas, growth.scene(), &Theme::light(), ratio);

@@ -16,7 +16,7 @@ use kvscope_sizing::{Bytes, Tokens};
 use leptos::prelude::*;
 
 pub(crate) use look::{Look, THEMES, ink};
-pub(crate) use models::{Chosen, Model, find_model};
+pub(crate) use models::{Accounting, Chosen, Model, find_model};
 
 /// A value that is compared by identity, so that memos of large values notify only when there is a new one.
 #[derive(Debug)]

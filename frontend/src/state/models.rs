@@ -2,10 +2,11 @@
 
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_sizing::engine::{
-    Engine, EngineKind, Query, Reservation, Room, reservation, reserved_bytes, reserved_curve, warnings,
+    Engine, EngineKind, EngineSize, Query, Reservation, Room, ranks, reservation, reserved_bytes,
+    reserved_curve, size_in_engine,
 };
 use kvscope_sizing::{
-    Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, Warning, find_entry,
+    Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, find_entry,
 };
 
 use super::Shared;
@@ -43,6 +44,15 @@ pub(crate) struct ChosenSet {
     own: Vec<Shared<Model>>,
 }
 
+/// Whose bytes are asked for beside an engine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Accounting {
+    /// Dense bytes of one of the engine's ranks.
+    Logical,
+    /// The engine's own.
+    Reserved,
+}
+
 /// A version by its id, or the sentence that says why there is none.
 type Found = (String, Result<Shared<Model>, String>);
 
@@ -62,29 +72,89 @@ impl ChosenSet {
         self.ids == ids && self.settings == *settings && self.own == own
     }
 
-    /// Asks the engine about a version; none where there is no engine, or no version to ask about.
+    /// Ranks that share one copy of a model in the engine, whose figures are of one of them; none where there is no engine.
+    pub(crate) fn ranks(&self) -> Option<u64> {
+        let (engine, settings) = self.engine.as_ref()?;
+        Some(ranks(engine.kind(), settings))
+    }
+
+    /// The accounting of the engine, or the logical one on as many ranks.
+    fn engine_of(&self, accounting: Accounting) -> Option<(Engine, &Settings)> {
+        let (engine, settings) = self.engine.as_ref()?;
+        let engine = match accounting {
+            Accounting::Logical => Engine::newest(EngineKind::Logical),
+            Accounting::Reserved => engine.clone(),
+        };
+        Some((engine, settings))
+    }
+
+    /// Asks about a version; none where there is no engine, or no version to ask about.
     fn ask<T>(
         &self,
+        accounting: Accounting,
         chosen: &Chosen,
         (context, batch): (Tokens, u64),
-        question: impl FnOnce(&Query<'_>) -> kvscope_sizing::Result<T>,
+        question: fn(&Query<'_>, &[Tokens]) -> kvscope_sizing::Result<T>,
+        contexts: &[Tokens],
     ) -> Option<Result<T, String>> {
-        let (engine, settings) = self.engine.as_ref()?;
+        let (engine, settings) = self.engine_of(accounting)?;
         let model = chosen.model.as_ref()?;
-        let (engine, context) = (engine.clone(), Some(context));
+        let context = Some(context);
         let query = Query { architecture: &model.architecture, engine, context, batch, settings };
-        Some(question(&query).map_err(|error| error.to_string()))
+        Some(question(&query, contexts).map_err(|error| error.to_string()))
+    }
+
+    /// Logical bytes of a batch as they stand beside what an engine reserves: on one of its ranks, where several share a
+    /// model.
+    pub(crate) fn logical(&self, chosen: &Chosen, at: (Tokens, u64)) -> Result<Bytes, String> {
+        let state = chosen.state.as_ref().map_err(Clone::clone)?;
+        let of_model = || state.resident(at.0, at.1).map_err(|error| error.to_string());
+        if self.ranks().is_none_or(|ranks| ranks == 1) {
+            return of_model();
+        }
+        let of_rank = self.ask(Accounting::Logical, chosen, at, |query, _| reserved_bytes(query), &[]);
+        of_rank.unwrap_or_else(of_model)
+    }
+
+    /// The same at many contexts; empty where ranks cannot share the version. The list ends before the first context that has
+    /// no figure.
+    pub(crate) fn logical_curve(&self, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
+        if self.ranks().is_some_and(|ranks| ranks > 1) {
+            return self.curve(Accounting::Logical, chosen, contexts, batch);
+        }
+        let Ok(state) = &chosen.state else { return Vec::new() };
+        // A line ends where its figure would no longer fit in 64 bits.
+        contexts.iter().map_while(|n| state.resident(*n, batch).ok()).collect()
+    }
+
+    /// Every figure of an accounting for one version, as the command line's `size` has them; none where there is no engine.
+    pub(crate) fn in_engine(
+        &self,
+        accounting: Accounting,
+        chosen: &Chosen,
+        (context, batch): (Tokens, u64),
+        memory: Option<Bytes>,
+    ) -> Option<Result<EngineSize, String>> {
+        let (engine, settings) = self.engine_of(accounting)?;
+        let model = chosen.model.as_ref()?;
+        let settings = Settings { available_kv_bytes: memory.map(Bytes::get), ..settings.clone() };
+        let size = size_in_engine(&model.id, &model.architecture, &engine, Some(context), batch, &settings);
+        Some(size.map_err(|error| error.to_string()))
     }
 
     /// What the engine reserves for a batch of requests of that length, or why it refuses the version.
     pub(crate) fn reserved(&self, chosen: &Chosen, at: (Tokens, u64)) -> Option<Result<Bytes, String>> {
-        self.ask(chosen, at, reserved_bytes)
+        self.ask(Accounting::Reserved, chosen, at, |query, _| reserved_bytes(query), &[])
     }
 
     /// The same at many contexts; empty where the engine refuses the version.
     pub(crate) fn reserved_curve(&self, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
+        self.curve(Accounting::Reserved, chosen, contexts, batch)
+    }
+
+    fn curve(&self, of: Accounting, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
         let first = contexts.first().copied().unwrap_or_default();
-        let curve = self.ask(chosen, (first, batch), |query| reserved_curve(query, contexts));
+        let curve = self.ask(of, chosen, (first, batch), reserved_curve, contexts);
         curve.and_then(Result::ok).unwrap_or_default()
     }
 
@@ -94,12 +164,7 @@ impl ChosenSet {
         chosen: &Chosen,
         at: (Tokens, u64),
     ) -> Option<Result<Reservation, String>> {
-        self.ask(chosen, at, reservation)
-    }
-
-    /// What the engine's rules assume for a version.
-    pub(crate) fn assumptions(&self, chosen: &Chosen, at: (Tokens, u64)) -> Vec<Warning> {
-        self.ask(chosen, at, warnings).and_then(Result::ok).unwrap_or_default()
+        self.ask(Accounting::Reserved, chosen, at, |query, _| reservation(query), &[])
     }
 
     /// The longest context of which a batch fits the memory, by the engine's accounting where there is one, else by the
@@ -110,7 +175,7 @@ impl ChosenSet {
         batch: u64,
         memory: Bytes,
     ) -> Option<Result<LargestContext, String>> {
-        self.in_room(chosen, batch, memory, |room| room.largest_context())
+        self.in_room(chosen, batch, memory, Room::largest_context)
     }
 
     /// The most requests of that length that fit the memory; none within where any number does.
@@ -137,11 +202,6 @@ impl ChosenSet {
         };
         let query = Query { architecture: &model.architecture, engine, context: None, batch, settings };
         Some(question(&Room { query, state, memory }).map_err(|error| error.to_string()))
-    }
-
-    /// The first that could not be sized, with the reason.
-    pub(crate) fn refused(&self) -> Option<(&Chosen, &String)> {
-        self.list.iter().find_map(|chosen| Some((chosen, chosen.state.as_ref().err()?)))
     }
 
     /// Those that could be sized.

@@ -121,6 +121,7 @@ fn layout(contexts: &[Tokens], series: &[Series]) -> Growth {
         size: Size::new(900.0, 420.0),
         measured: &[],
         limits: &[],
+        ranks: None,
     })
     .expect("the bench's figure is possible")
 }

@@ -22,8 +22,10 @@ pub struct HeadlineInput<'a> {
 /// What an engine reserves, beside the figures of a headline.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved<'a> {
-    /// The engine, and on which ranks.
+    /// The engine.
     pub by: &'a str,
+    /// Ranks that share one copy of the model; all figures, logical ones too, are of one of them.
+    pub ranks: u64,
     /// Bytes for the whole batch, one entry a model in order; none where the engine refuses it.
     pub values: &'a [Option<Bytes>],
 }
@@ -74,7 +76,8 @@ fn beside(input: &HeadlineInput, reserved: Reserved<'_>) -> String {
         }
     };
     let list: Vec<String> = places.iter().map(shown).collect();
-    format!("Reserved by {}: {}.", reserved.by, list.join(", "))
+    let rank = label::one_rank(", ", reserved.ranks);
+    format!("Reserved by {}{rank}: {}.", reserved.by, list.join(", "))
 }
 
 fn logical(input: &HeadlineInput) -> String {
@@ -88,6 +91,7 @@ fn logical(input: &HeadlineInput) -> String {
     } else {
         format!("for {}", label::counted(input.batch, "request", "requests"))
     };
+    let requests = requests + &label::one_rank(" on ", input.reserved.map_or(1, |reserved| reserved.ranks));
     let amount = most.display(input.units);
     let top = Holders::of(input.values, most);
     if most == least {
@@ -173,26 +177,34 @@ mod tests {
     #[test]
     fn reserved_figures_stand_beside_the_logical_ones() {
         let values = [("A", Bytes::new(4_000)), ("B", Bytes::new(2_000)), ("C", Bytes::new(1_000))];
-        let said = |reserved: &[Option<u64>]| {
+        let said = |ranks: u64, reserved: &[Option<u64>]| {
             let reserved: Vec<_> = reserved.iter().map(|bytes| bytes.map(Bytes::new)).collect();
             headline(&HeadlineInput {
                 context: Tokens::new(100_000),
                 batch: 1,
                 units: UnitSystem::Decimal,
                 values: &values,
-                reserved: Some(Reserved { by: "vllm", values: &reserved }),
+                reserved: Some(Reserved { by: "vllm", ranks, values: &reserved }),
             })
         };
         let logical = "At 100,000 tokens A keeps 4.00 kB for one request. C keeps 1.00 kB, 4.0 times less, the least of 3.";
         assert_eq!(
-            said(&[Some(4_100), Some(2_000), Some(1_000)]),
+            said(1, &[Some(4_100), Some(2_000), Some(1_000)]),
             format!("{logical} Reserved by vllm: A 4.10 kB, C 1.00 kB.")
         );
         assert_eq!(
-            said(&[Some(4_100), Some(5_000), None]),
+            said(1, &[Some(4_100), Some(5_000), None]),
             format!("{logical} Reserved by vllm: A 4.10 kB, C refused, B 5.00 kB.")
         );
-        assert_eq!(said(&[None, None, None]), format!("{logical} Reserved by vllm: A refused, C refused."));
+        assert_eq!(
+            said(1, &[None, None, None]),
+            format!("{logical} Reserved by vllm: A refused, C refused.")
+        );
+        let of_a_rank = logical.replace("request.", "request on one rank of 8.");
+        assert_eq!(
+            said(8, &[Some(4_100), Some(2_000), Some(1_000)]),
+            format!("{of_a_rank} Reserved by vllm, one rank of 8: A 4.10 kB, C 1.00 kB.")
+        );
     }
 
     #[test]

@@ -39,6 +39,11 @@ pub fn times(ratio: f64) -> String {
     format!("{}×", two_figures(ratio))
 }
 
+/// `lead` and the words for figures that are of one of several ranks: `, one rank of 8`; nothing for one rank.
+pub fn one_rank(lead: &str, ranks: u64) -> String {
+    if ranks > 1 { format!("{lead}one rank of {ranks}") } else { String::new() }
+}
+
 /// `value` with three significant figures.
 pub fn three_figures(value: f64) -> String {
     let decimals = if value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };

@@ -41,6 +41,7 @@
 //!     size: Size::new(900.0, 420.0),
 //!     measured: &[],
 //!     limits: &[],
+//!     ranks: None,
 //! })?;
 //! let cursor = growth.cursor_at(Tokens::new(100_000));
 //! let figure = growth.scene().clone().with(growth.overlay(&cursor));

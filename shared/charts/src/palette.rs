@@ -3,19 +3,18 @@
 //! text contrast on the paper (families) or line contrast (components). The tests hold them to that.
 
 use crate::colour::Oklch;
-use crate::scene::Dash;
 
 /// Hues that families can have before two share one.
 pub const FAMILY_HUES: u8 = 8;
 
-/// The colour of a model: its family's hue, its version's lightness, and a dash where families share a hue. Made by
-/// [`assign_colours`].
+/// The colour of a model: its family's hue, its version's lightness, and a marker where several models share a hue. Dashes
+/// belong to provenance alone. Made by [`assign_colours`].
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SeriesColour {
     /// Which hue, below [`FAMILY_HUES`].
     pub hue: u8,
-    /// How many families before had this hue.
-    pub round: u8,
+    /// How many models of other families had this hue before.
+    pub before: u8,
     /// Which version of its family, from 0.
     pub version: u8,
     /// How many versions of its family there are, at least 1.
@@ -35,7 +34,7 @@ const HOME_HUES: [(&str, u8); 8] = [
 ];
 
 /// Colours for models given by their family, in display order: versions of a family in order of release get lightness
-/// from one end to the other, families that would share a hue take a free one, and from the ninth on a dash.
+/// from one end to the other, families that would share a hue take a free one, and from the ninth on a marker.
 ///
 /// ```
 /// # use kvscope_charts::palette::assign_colours;
@@ -45,6 +44,9 @@ const HOME_HUES: [(&str, u8); 8] = [
 /// assert_ne!(colours[0].hue, colours[1].hue);
 /// ```
 pub fn assign_colours(families: &[&str]) -> Vec<SeriesColour> {
+    let count = |list: &[&str], family: &str| {
+        u8::try_from(list.iter().filter(|other| **other == family).count()).unwrap_or(u8::MAX)
+    };
     let mut seats: Vec<(&str, u8, u8)> = Vec::new();
     let mut distinct: Vec<&str> = Vec::new();
     for family in families {
@@ -55,24 +57,21 @@ pub fn assign_colours(families: &[&str]) -> Vec<SeriesColour> {
     let (at_home, guests): (Vec<&str>, Vec<&str>) =
         distinct.into_iter().partition(|family| home_hue(family).is_some());
     for family in at_home.into_iter().chain(guests) {
-        let taken = |hue: u8| seats.iter().filter(|(_, seat, _)| *seat == hue).count();
+        let of = |hue: u8| seats.iter().filter(move |(_, seat, _)| *seat == hue);
         let hue = home_hue(family)
-            .unwrap_or_else(|| (0..FAMILY_HUES).min_by_key(|&hue| taken(hue)).expect("there are hues"));
-        let round = u8::try_from(taken(hue)).unwrap_or(u8::MAX);
-        seats.push((family, hue, round));
+            .unwrap_or_else(|| (0..FAMILY_HUES).min_by_key(|&hue| of(hue).count()).expect("there are hues"));
+        let before = of(hue).fold(0_u8, |sum, (other, ..)| sum.saturating_add(count(families, other)));
+        seats.push((family, hue, before));
     }
-    let count = |list: &[&str], family: &str| {
-        u8::try_from(list.iter().filter(|other| **other == family).count()).unwrap_or(u8::MAX)
-    };
     families
         .iter()
         .enumerate()
         .map(|(index, family)| {
-            let (_, hue, round) =
+            let (_, hue, before) =
                 *seats.iter().find(|(seat, ..)| seat == family).expect("every family has a seat");
             SeriesColour {
                 hue,
-                round,
+                before,
                 version: count(&families[..index], family),
                 versions: count(families, family),
             }
@@ -84,7 +83,7 @@ fn home_hue(family: &str) -> Option<u8> {
     HOME_HUES.iter().find(|(name, _)| name.eq_ignore_ascii_case(family)).map(|(_, hue)| *hue)
 }
 
-/// The shape that tells versions of one family apart where lightness does not.
+/// The shape that tells models of one hue apart where lightness does not.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Marker {
     /// Point up.
@@ -100,7 +99,7 @@ pub enum Marker {
 }
 
 impl Marker {
-    /// Every marker, in the order in which versions get them.
+    /// Every marker, in the order in which models of one hue get them.
     pub const ALL: [Self; 5] = [Self::Triangle, Self::Square, Self::Diamond, Self::Wedge, Self::Cross];
 
     /// Its name, for styles.
@@ -116,20 +115,15 @@ impl Marker {
 }
 
 impl SeriesColour {
-    /// What marks its lines: nothing on the first version of a family, then a shape a version. From the seventh version on
-    /// they come round again; their lightness is then five steps away.
+    /// What marks its lines: nothing on the first model of a hue, then a shape a model. From the seventh on they come round
+    /// again; within a family, lightness is then five steps away.
     pub fn marker(self) -> Option<Marker> {
-        let place = usize::from(self.version).checked_sub(1)? % (Marker::ALL.len() + 1);
-        Marker::ALL.get(place).copied()
+        Marker::ALL.get(self.place().checked_sub(1)?).copied()
     }
 
-    /// The dash of computed lines: solid unless another family has the same hue.
-    pub const fn dash(self) -> Dash {
-        match self.round {
-            0 => Dash::Solid,
-            1 => Dash::SecondFamily,
-            _ => Dash::ThirdFamily,
-        }
+    /// Its place among the looks that models of one hue have.
+    pub(crate) fn place(self) -> usize {
+        (usize::from(self.before) + usize::from(self.version)) % (Marker::ALL.len() + 1)
     }
 
     /// On light paper, or on dark.
@@ -170,12 +164,25 @@ mod tests {
 
     #[test]
     fn no_two_families_look_the_same() {
-        let families: Vec<String> = (0..24).map(|index| format!("family {index}")).collect();
+        let families: Vec<String> = (0..48).map(|index| format!("family {index}")).collect();
         let names: Vec<&str> = families.iter().map(String::as_str).collect();
         let mut looks: Vec<_> =
-            assign_colours(&names).iter().map(|c| (c.hue, format!("{:?}", c.dash()))).collect();
+            assign_colours(&names).iter().map(|c| (c.hue, format!("{:?}", c.marker()))).collect();
         looks.sort();
         looks.dedup();
-        assert_eq!(looks.len(), 24, "8 hues × 3 dashes");
+        assert_eq!(looks.len(), 48, "8 hues, each plain and with 5 markers");
+    }
+
+    /// Two versions of GLM take the hue's first two looks, the family that comes to the same hue the third.
+    #[test]
+    fn families_of_one_hue_have_no_marker_in_common() {
+        let mut families = vec!["GLM", "GLM"];
+        let others: Vec<String> = (0..8).map(|index| format!("family {index}")).collect();
+        families.extend(["MiniMax", "DeepSeek", "Kimi", "Qwen", "Gemma", "Llama", "Mistral"]);
+        families.extend(others.iter().map(String::as_str));
+        let colours = assign_colours(&families);
+        let of_hue = colours.iter().filter(|colour| colour.hue == colours[0].hue);
+        let markers: Vec<_> = of_hue.map(|colour| colour.marker()).collect();
+        assert_eq!(markers, [None, Some(Marker::Triangle), Some(Marker::Square)]);
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     fn every_series() -> impl Iterator<Item = SeriesColour> {
         (0..FAMILY_HUES).flat_map(|hue| {
             (1..=14).flat_map(move |versions| {
-                (0..versions).map(move |version| SeriesColour { hue, round: 0, version, versions })
+                (0..versions).map(move |version| SeriesColour { hue, before: 0, version, versions })
             })
         })
     }
@@ -195,7 +195,7 @@ mod tests {
     fn each_palette_is_told_apart_by_colour_blind_readers() {
         for (name, theme) in themes() {
             let families: Vec<Ink> = (0..FAMILY_HUES)
-                .map(|hue| Ink::Series(SeriesColour { hue, round: 0, version: 0, versions: 1 }))
+                .map(|hue| Ink::Series(SeriesColour { hue, before: 0, version: 0, versions: 1 }))
                 .collect();
             let components: Vec<Ink> = ComponentKind::ALL.into_iter().map(Ink::Component).collect();
             for inks in [families, components] {
@@ -218,7 +218,7 @@ mod tests {
                 for versions in 2..=4 {
                     let colours: Vec<Colour> = (0..versions)
                         .map(|version| {
-                            theme.resolve(Ink::Series(SeriesColour { hue, round: 0, version, versions }))
+                            theme.resolve(Ink::Series(SeriesColour { hue, before: 0, version, versions }))
                         })
                         .collect();
                     for pair in colours.windows(2) {

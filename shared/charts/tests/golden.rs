@@ -203,6 +203,7 @@ fn growth_crowded() {
         size: Size::new(900.0, 420.0),
         measured: &[],
         limits: &[],
+        ranks: None,
     })
     .expect("a possible figure");
     let mut cursor = growth.cursor_at(CURSOR);

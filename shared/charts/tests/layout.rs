@@ -54,6 +54,7 @@ fn crowded(count: u64, size: Size) -> Growth {
         size,
         measured: &[],
         limits: &common::limits(),
+        ranks: None,
     })
     .expect("the test's figure is possible")
 }
@@ -94,6 +95,7 @@ fn contexts_at_a_level_are_written_apart() {
             size: Size::new(width, 380.0),
             measured: &[],
             limits: std::slice::from_ref(&limit),
+            ranks: None,
         })
         .expect("the test's figure is possible");
         assert_texts_are_apart(growth.scene(), &format!("{width}"));
@@ -121,6 +123,62 @@ fn reserved_values_and_allowed_contexts_have_room() {
             }
         }
     }
+}
+
+/// Heads, names, sentences and the table all say that figures are of one rank; a model that the engine refuses says so in
+/// both columns.
+#[test]
+fn figures_of_one_rank_say_so_everywhere() {
+    let contexts = common::contexts();
+    let mut series = common::reserved(&contexts);
+    series[1].reserved.clear();
+    series[2].values.clear();
+    for width in WIDTHS {
+        let growth =
+            common::on_ranks(Some(8), &series, &contexts, Size::new(width, 380.0), UnitSystem::Decimal);
+        for context in [1024, 1_048_576, 100_000] {
+            let scene = with_cursor(&growth, Tokens::new(context));
+            assert_texts_are_apart(&scene, &format!("{width} at {context}"));
+            let said = |word: &str| scene.texts().iter().any(|text| text.text.contains(word));
+            assert!(said("one rank of 8") && said("refused"), "{width}");
+        }
+        assert!(growth.scene().description.starts_with("State of 6 models on one rank of 8 from"));
+    }
+    let growth = common::on_ranks(Some(8), &series, &contexts, Size::new(900.0, 380.0), UnitSystem::Decimal);
+    let spoken = growth.overlay(&growth.cursor_at(CURSOR)).description;
+    assert!(
+        spoken.starts_with("At 100,000 tokens on one rank of 8: MiniMax-M2.7 25.4 GB, reserved"),
+        "{spoken}"
+    );
+    assert!(spoken.contains("GLM-5.1 10.0 GB, refused;"), "{spoken}");
+    let table = growth.table();
+    assert_eq!(table.head[1], "MiniMax-M2.7, one rank of 8 (bytes)");
+    assert_eq!(table.head[8], "GLM-5.1 reserved, one rank of 8 (bytes)");
+    assert_eq!((table.rows[0][3].as_str(), table.rows[0][8].as_str()), ("no equal share", "refused"));
+}
+
+#[test]
+fn a_figure_without_values_says_so() {
+    let contexts = common::contexts();
+    let growth = common::on_ranks(None, &[], &contexts, Size::new(900.0, 380.0), UnitSystem::Decimal);
+    let spoken = growth.overlay(&growth.cursor_at(CURSOR)).description;
+    assert_eq!(spoken, "At 100,000 tokens no model has a figure.");
+}
+
+#[test]
+fn heads_stand_clear_of_the_first_row_of_many_names() {
+    let contexts = common::contexts();
+    let series: Vec<Series> = common::crowd(12, &contexts)
+        .into_iter()
+        .map(|series| Series { reserved: series.values.clone(), ..series })
+        .collect();
+    let growth = common::of(&series, &contexts, Size::new(900.0, 460.0), UnitSystem::Decimal);
+    let scene = with_cursor(&growth, CURSOR);
+    let texts = scene.texts();
+    let head = texts.iter().find(|text| text.text == "reserved").expect("there are heads").bounds();
+    let names = texts.iter().filter(|text| text.text.starts_with("Model-"));
+    let first = names.map(|text| text.bounds().top).fold(f64::INFINITY, f64::min);
+    assert!(first - head.bottom >= 4.0, "{first} under {head:?}");
 }
 
 /// At 1024 tokens one block of 1568 is reserved: 1568 × 253,952 B.
@@ -201,6 +259,7 @@ fn narrow_zooms_keep_their_ticks() {
                 size: Size::new(width, 300.0),
                 measured: &[],
                 limits: &[],
+                ranks: None,
             })
             .unwrap();
             assert_texts_are_apart(
@@ -271,6 +330,7 @@ fn a_series_that_ends_early_has_no_value_beyond_its_end() {
             size: Size::new(900.0, 300.0),
             measured: &[],
             limits: &[],
+            ranks: None,
         })
     };
     let growth = layout(short(vec![1000, 2000])).unwrap();
@@ -297,6 +357,7 @@ fn impossible_figures_are_refused() {
             size: Size::new(width, 300.0),
             measured: &[],
             limits: &[],
+            ranks: None,
         })
         .map(|_| ())
     };

@@ -1,11 +1,25 @@
 //! Logical and reserved bytes of one version side by side, and what lies between them.
 
-use kvscope_sizing::engine::{Padding, Reservation, ReservedPart, Rest};
+use kvscope_charts::label::one_rank;
+use kvscope_sizing::engine::{
+    Engine, EngineSize, Figure, Padding, Quantity, Reservation, ReservedPart, Rest, has_setting,
+};
 use kvscope_sizing::{Bytes, UnitSystem};
 use leptos::prelude::*;
 
 use crate::erased::nothing;
-use crate::state::Page;
+use crate::state::{Accounting, Page};
+
+/// Figures of the engine's pools.
+const POOLS: [Quantity; 7] = [
+    Quantity::NumBlocks,
+    Quantity::MaxConcurrency,
+    Quantity::MaxRunningRequests,
+    Quantity::LoggedKvTokens,
+    Quantity::EstimatedMaxModelLen,
+    Quantity::PoolBytesPerToken,
+    Quantity::PoolBytes,
+];
 
 /// The two accountings of the selected version; nothing where logical bytes alone are shown.
 pub(super) fn beside(page: Page) -> AnyView {
@@ -19,16 +33,21 @@ pub(super) fn beside(page: Page) -> AnyView {
                 .into_any()
         }
         Some(Ok(beside)) => {
+            let units = page.view(|view| view.units);
             let title = format!("{}, logical and reserved at {} tokens", chosen.name, page.context());
-            let ranks = ranks(page);
-            let note = format!("Reserved by {engine}{ranks}, for the whole batch.");
+            let note = format!("Reserved by {engine}{}, for the whole batch.", rank(page, ", "));
+            let takes_memory = |(engine, _): &(Engine, _)| has_setting(engine.kind(), "available_kv_bytes");
+            let memory = page.memory().filter(|_| set.engine.as_ref().is_some_and(takes_memory));
+            let size = set.in_engine(Accounting::Reserved, &chosen, (page.context(), page.batch()), memory);
+            let told = size.and_then(Result::ok).map_or_else(nothing, |size| told(&engine, &size, memory));
             view! {
                 <section class="beside">
                     <h2>{title}</h2>
                     <p class="quiet">{note}</p>
-                    {parts(&beside, page.view(|view| view.units))}
-                    {between(&beside, page.view(|view| view.units))}
-                    {once(&beside, page.view(|view| view.units))}
+                    {parts(&beside, units)}
+                    {between(&beside, units)}
+                    {once(&beside, units)}
+                    {told}
                 </section>
             }
             .into_any()
@@ -36,37 +55,48 @@ pub(super) fn beside(page: Page) -> AnyView {
     }
 }
 
-/// ` on one of 8 ranks`
-pub(super) fn ranks(page: Page) -> String {
-    let chosen = page.chosen();
-    let Some((_, settings)) = &chosen.engine else { return String::new() };
-    match settings.tp().saturating_mul(settings.pp()) {
-        1 => String::new(),
-        ranks => format!(" on one of {ranks} ranks"),
-    }
+/// `lead` and `one rank of 8`; nothing where figures are of the whole model.
+pub(super) fn rank(page: Page, lead: &str) -> String {
+    one_rank(lead, page.chosen().ranks().unwrap_or(1))
 }
 
+/// That figures are of all ranks, where others beside them are of one.
+pub(super) fn whole_model(page: Page) -> &'static str {
+    if page.chosen().ranks().unwrap_or(1) > 1 { ", whole model" } else { "" }
+}
+
+/// Both accountings part by part; each opens how its reserved bytes come about.
 fn parts(beside: &Reservation, units: UnitSystem) -> AnyView {
-    let row = |what: &str, logical: Bytes, reserved: Bytes| {
+    let row = |what: &str, logical: Bytes, reserved: Bytes, worked: &Option<String>| {
+        let number = |of: Bytes| {
+            view! { <span class="number" data-value=of.get().to_string()>{shown(of, units)}</span> }
+                .into_any()
+        };
+        let worked = match worked {
+            Some(worked) => format!("reserved as {worked} = {reserved}"),
+            None => format!("reserved {reserved}, which is no one product"),
+        };
         view! {
-            <tr>
-                <th scope="row">{what.to_owned()}</th>
-                {bytes(logical, units)}
-                {bytes(reserved, units)}
-            </tr>
+            <details class="component">
+                <summary><span class="keeps">{what.to_owned()}</span>{number(logical)}{number(reserved)}</summary>
+                <div class="derivation">
+                    <p><code>{format!("logical {logical}")}</code></p>
+                    <p><code>{worked}</code></p>
+                </div>
+            </details>
         }
         .into_any()
     };
-    let part = |part: &ReservedPart| row(part.what, part.logical, part.reserved);
+    let part = |part: &ReservedPart| row(part.what, part.logical, part.reserved, &part.worked);
     let mut rows: Vec<AnyView> = beside.parts.iter().map(part).collect();
-    rows.push(row("together", beside.logical, beside.reserved));
+    rows.push(row("together", beside.logical, beside.reserved, &beside.worked));
+    let logical = if beside.ranks > 1 { "logical, whole model" } else { "logical" };
+    let reserved = format!("reserved{}", one_rank(", ", beside.ranks));
     view! {
-        <table class="side-by-side parts">
-            <thead>
-                <tr><th scope="col">"part"</th><th scope="col">"logical"</th><th scope="col">"reserved"</th></tr>
-            </thead>
-            <tbody>{rows}</tbody>
-        </table>
+        <div class="components parts">
+            <p class="head" aria-hidden="true"><span>"part"</span><span>{logical}</span><span>{reserved}</span></p>
+            {rows}
+        </div>
     }
     .into_any()
 }
@@ -111,7 +141,45 @@ fn once(beside: &Reservation, units: UnitSystem) -> AnyView {
     view! { <p class="quiet">{words}</p> }.into_any()
 }
 
-fn bytes(of: Bytes, units: UnitSystem) -> AnyView {
-    let shown = if of == Bytes::ZERO { "0 B".to_owned() } else { of.display(units) };
-    view! { <td data-value=of.get().to_string() title=of.to_string()>{shown}</td> }.into_any()
+/// What the engine has of its pools and prints about them, for the memory that is given.
+fn told(engine: &str, size: &EngineSize, memory: Option<Bytes>) -> AnyView {
+    let report = &size.report;
+    let longest = report.max_model_len.map(|longest| format!("{longest} tokens"));
+    let figure = |of: &(Quantity, Figure)| {
+        let (quantity, figure) = *of;
+        if !POOLS.contains(&quantity) {
+            return None;
+        }
+        let label = quantity
+            .label()
+            .replace("the longest length", longest.as_deref().unwrap_or("the longest length"));
+        let shown = match figure {
+            Figure::Ratio(ratio) => format!("{ratio:.2}"),
+            figure => figure.to_string(),
+        };
+        let exact = figure.whole().map_or_else(|| figure.as_f64().to_string(), |whole| whole.to_string());
+        Some(
+            view! { <p data-quantity=quantity.name() data-value=exact>{format!("{label}: {shown}")}</p> }
+                .into_any(),
+        )
+    };
+    let figures: Vec<AnyView> = report.figures.iter().filter_map(figure).collect();
+    let lines = report.log_lines.iter().map(|line| view! { <p><code>{line.clone()}</code></p> }.into_any());
+    let lines: Vec<AnyView> = lines.collect();
+    if figures.is_empty() && lines.is_empty() {
+        return nothing();
+    }
+    let given = memory.map_or(String::new(), |memory| format!(" in {}", memory.as_given()));
+    view! {
+        <section class="told">
+            <p class="quiet">{format!("What {engine} has and prints{given}:")}</p>
+            {figures}
+            {lines}
+        </section>
+    }
+    .into_any()
+}
+
+fn shown(of: Bytes, units: UnitSystem) -> String {
+    if of == Bytes::ZERO { "0 B".to_owned() } else { of.display(units) }
 }

@@ -2,7 +2,7 @@ use kvscope_charts::Ink;
 use kvscope_sizing::{Bytes, Growth, StateModel, group_digits, layer_ranges};
 use leptos::prelude::*;
 
-use super::beside::beside;
+use super::beside::{beside, whole_model};
 use super::derivation::derivation;
 use super::published::published;
 use crate::erased::{mark, nothing, part, words};
@@ -24,9 +24,10 @@ fn of(page: Page, model: &Shared<Model>, state: &Shared<StateModel>) -> AnyView 
     let published = model.entry.map_or_else(nothing, |entry| published(page, entry, state));
     let rows: Vec<AnyView> = (0..state.parts().len()).map(|part| row(page, model, state, part)).collect();
     let head: Vec<AnyView> = HEAD.map(|name| view! { <span>{name}</span> }.into_any()).into();
+    let name = model.name.clone();
     view! {
         <section class="breakdown">
-            <h2>{format!("{}, component by component", model.name)}</h2>
+            <h2>{words(move || format!("{name}, component by component{}", whole_model(page)))}</h2>
             <p class="quiet">{facts(model)}</p>
             <div class="components">
                 <p class="head" aria-hidden="true">{head}</p>
@@ -113,12 +114,14 @@ fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usiz
     .into_any()
 }
 
+/// The growth by its word, and what bounds or thins it.
 fn growth_words(growth: &Growth) -> String {
+    let name = growth.name();
     match growth {
-        Growth::Linear { .. } => "every token".to_owned(),
-        Growth::Window { window, .. } => format!("to a window of {}", group_digits(window.get())),
-        Growth::Chunk { chunk, .. } => format!("to a chunk of {}", group_digits(chunk.get())),
-        Growth::Compressed { ratio, .. } => format!("every {} tokens", group_digits(ratio.get())),
-        Growth::Constant { .. } => "never".to_owned(),
+        Growth::Linear { .. } | Growth::Constant { .. } => name.to_owned(),
+        Growth::Window { window: most, .. } | Growth::Chunk { chunk: most, .. } => {
+            format!("{name}, {} tokens", group_digits(most.get()))
+        }
+        Growth::Compressed { ratio, .. } => format!("{name}, 1 of {} tokens", group_digits(ratio.get())),
     }
 }

@@ -140,6 +140,7 @@ fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> 
         size: Size::new(width, (width * 0.46).clamp(300.0, 560.0)),
         measured: &[],
         limits: &limits,
+        ranks: curves.ranks,
     };
     // Without room there is no figure yet.
     let growth = Growth::layout(&input).ok()?;

@@ -1,28 +1,37 @@
 use kvscope_charts::Ink;
+use kvscope_charts::label::one_rank;
+use kvscope_sizing::engine::{EngineSize, Figure, Quantity};
 use kvscope_sizing::{Bytes, Size, UnitSystem, Warning};
 use leptos::prelude::*;
 
 use super::published::published_note;
 use crate::erased::{nothing, on, part, words};
-use crate::state::{Chosen, Page, ink};
+use crate::state::{Accounting, Chosen, Page, ink};
 
 const HEAD: [&str; 7] = ["version", "layers", "resident", "slope", "fixed", "read a step", "config allows"];
-/// Where what an engine reserves stands between them.
-const RESERVED_AT: usize = 3;
+/// Where the accounting of a row stands between them, beside an engine.
+const ACCOUNTING_AT: usize = 2;
+const OF_MODEL: [&str; 3] = ["resident_bytes", "slope_bytes_per_token", "fixed_bytes"];
+const OF_RANK: [&str; 3] = ["rank_bytes", "rank_slope_bytes_per_token", "rank_fixed_bytes"];
+const RESERVED: [&str; 3] = ["reserved_bytes", "reserved_slope_bytes_per_token", "reserved_fixed_bytes"];
 
 /// The figures of every chosen version at the cursor, side by side.
 pub(super) fn comparison(page: Page) -> AnyView {
     let head = move || {
-        let mut names: Vec<String> = HEAD.map(str::to_owned).into();
-        if let Some((engine, _)) = &page.chosen().engine {
-            names.insert(RESERVED_AT, format!("reserved by {engine}"));
+        let mut names: Vec<&str> = HEAD.into();
+        if page.chosen().engine.is_some() {
+            names.insert(ACCOUNTING_AT, "accounting");
         }
         let cells = names.into_iter().map(|name| view! { <th scope="col">{name}</th> }.into_any());
         cells.collect::<Vec<AnyView>>().into_any()
     };
     let rows = move || {
-        let rows: Vec<AnyView> = page.chosen().list.iter().map(|chosen| row(page, chosen)).collect();
+        let rows: Vec<AnyView> = page.chosen().list.iter().map(|chosen| version(page, chosen)).collect();
         rows.into_any()
+    };
+    let by = move || match &page.chosen().engine {
+        Some((engine, _)) => format!(" Reserved: by {engine}."),
+        None => String::new(),
     };
     view! {
         <section class="comparison">
@@ -30,44 +39,147 @@ pub(super) fn comparison(page: Page) -> AnyView {
             <div class="scroll" tabindex="0" role="region" aria-label="Figures of the chosen versions">
                 <table class="side-by-side">
                     <thead><tr>{part(head)}</tr></thead>
-                    <tbody>{part(rows)}</tbody>
+                    {part(rows)}
                 </table>
             </div>
-            <p class="quiet">"Resident and read bytes are for the whole batch; slope (bytes that one more token adds) and fixed part (bytes that do not grow) for one request."</p>
+            <p class="quiet">
+                "Resident and read bytes are for the whole batch; slope (bytes that one more token adds) and fixed part (bytes that do not grow) for one request."
+                {words(by)}
+            </p>
         </section>
     }
     .into_any()
 }
 
-fn row(page: Page, chosen: &Chosen) -> AnyView {
+/// The rows of a version: one an accounting, then what was assumed.
+fn version(page: Page, chosen: &Chosen) -> AnyView {
     let (shown, selects) = (chosen.id.clone(), chosen.id.clone());
     let class = move || if page.is_selected(&shown) { "selected".to_owned() } else { String::new() };
     let note = chosen.model.as_ref().and_then(|model| model.entry).map_or_else(nothing, published_note);
+    let model = chosen.model.as_ref();
+    let layers = model.map_or(0, |model| model.architecture.layer_count());
+    let allowed = model.and_then(|model| model.max_context());
+    let allowed =
+        allowed.map_or("no limit named".to_owned(), |allowed| format!("{} tokens", allowed.short()));
     let size = size(page, chosen);
-    let reserved = page.chosen().reserved(chosen, (page.context(), page.batch()));
+    let set = page.chosen();
+    let in_engine = |of| set.in_engine(of, chosen, (page.context(), page.batch()), None);
+    let reserved = in_engine(Accounting::Reserved);
     let doubts = doubts(page, chosen, &size, reserved.as_ref());
-    let cells = match &size {
-        Ok(size) => figures(chosen, size, reserved.as_ref(), page.view(|view| view.units)),
-        Err(_) => view! { <td colspan="7" class="refused">"not sized, see below"</td> }.into_any(),
-    };
+    let units = page.view(|view| view.units);
+    let mut accounts: Vec<AnyView> = vec![match &size {
+        Ok(size) => of_model(size, units),
+        Err(_) => instead("not sized, see below"),
+    }];
+    if let Some(ranks) = set.ranks() {
+        let logical = if ranks > 1 { "logical, whole model" } else { "logical" };
+        accounts = vec![named(logical, accounts)];
+    }
+    if let (Ok(_), Some(reserved), Some(ranks)) = (&size, &reserved, set.ranks()) {
+        if ranks > 1 {
+            let cells = match in_engine(Accounting::Logical) {
+                Some(Ok(size)) => in_accounting(OF_RANK, &size, units),
+                _ => instead("no equal share"),
+            };
+            let name = one_rank("logical, ", ranks) + every_token(page);
+            accounts.push(named(&name, vec![cells]));
+        }
+        let cells = match reserved {
+            Ok(size) => in_accounting(RESERVED, size, units),
+            Err(_) => instead("refused, see below"),
+        };
+        accounts.push(named(&format!("reserved{}", one_rank(", ", ranks)), vec![cells]));
+    }
+    let span = accounts.len().to_string();
+    let mut accounts = accounts.into_iter();
+    let first = accounts.next().unwrap_or_else(nothing);
+    let rest: Vec<AnyView> = accounts.map(|cells| view! { <tr>{cells}</tr> }.into_any()).collect();
     view! {
-        <tr data-model=chosen.id.clone() class=words(class)>
-            <th scope="row">
-                <button
-                    type="button"
-                    class="name"
-                    style:color=ink(Ink::Series(chosen.colour))
-                    on:click=on(move |_| page.select(&selects))
-                >
-                    {chosen.name.clone()}
-                </button>
-                {note}
-            </th>
-            {cells}
-        </tr>
-        {doubts}
+        <tbody data-model=chosen.id.clone() class=words(class)>
+            <tr>
+                <th scope="rowgroup" rowspan=span.clone()>
+                    <button
+                        type="button"
+                        class="name"
+                        style:color=ink(Ink::Series(chosen.colour))
+                        on:click=on(move |_| page.select(&selects))
+                    >
+                        {chosen.name.clone()}
+                    </button>
+                    {note}
+                </th>
+                <td rowspan=span.clone()>{layers.to_string()}</td>
+                {first}
+                <td rowspan=span>{allowed}</td>
+            </tr>
+            {rest}
+            {doubts}
+        </tbody>
     }
     .into_any()
+}
+
+/// What says that logical bytes are not divided by ranks that hold other tokens.
+fn every_token(page: Page) -> &'static str {
+    match &page.chosen().engine {
+        Some((_, settings)) if settings.dcp() > 1 => ", every token",
+        _ => "",
+    }
+}
+
+/// Cells after the name of their accounting.
+fn named(name: &str, cells: Vec<AnyView>) -> AnyView {
+    view! { <th scope="row">{name.to_owned()}</th>{cells} }.into_any()
+}
+
+/// A word in place of figures.
+fn instead(word: &'static str) -> AnyView {
+    view! { <td colspan="4" class="refused">{word}</td> }.into_any()
+}
+
+fn of_model(size: &Size, units: UnitSystem) -> AnyView {
+    let figures = [
+        size.resident_bytes.map(Figure::Bytes),
+        Some(Figure::Slope(size.slope_bytes_per_token)),
+        Some(Figure::Bytes(size.fixed_bytes)),
+    ];
+    let read = figure("read_bytes_per_step", size.read_bytes_per_step.map(Figure::Bytes), units);
+    cells(OF_MODEL, figures, read, units)
+}
+
+fn in_accounting(names: [&'static str; 3], size: &EngineSize, units: UnitSystem) -> AnyView {
+    let figures = [Quantity::ResidentBytes, Quantity::SlopeBytesPerToken, Quantity::FixedBytesPerRequest]
+        .map(|quantity| size.figure(quantity));
+    cells(names, figures, figure("", None, units), units)
+}
+
+fn cells(
+    names: [&'static str; 3],
+    figures: [Option<Figure>; 3],
+    read: AnyView,
+    units: UnitSystem,
+) -> AnyView {
+    let mut cells: Vec<AnyView> =
+        names.into_iter().zip(figures).map(|(name, of)| figure(name, of, units)).collect();
+    cells.push(read);
+    cells.into_any()
+}
+
+/// A cell whose exact value programs and pointers can read; a dash where there is none.
+fn figure(name: &'static str, of: Option<Figure>, units: UnitSystem) -> AnyView {
+    let (shown, all) = match of {
+        None => return view! { <td>"–"</td> }.into_any(),
+        Some(Figure::Bytes(Bytes::ZERO)) => ("0 B".to_owned(), String::new()),
+        Some(Figure::Bytes(bytes)) => (bytes.display(units), bytes.to_string()),
+        Some(Figure::Slope(slope)) => (slope.to_string(), String::new()),
+        Some(other) => (other.to_string(), String::new()),
+    };
+    let exact = of.map_or(String::new(), exact);
+    view! { <td data-figure=name data-value=exact title=all>{shown}</td> }.into_any()
+}
+
+fn exact(of: Figure) -> String {
+    of.whole().map_or_else(|| of.as_f64().to_string(), |whole| whole.to_string())
 }
 
 /// Under a version's figures: why there are none, what was assumed for them, and why an engine refuses it.
@@ -75,13 +187,13 @@ fn doubts(
     page: Page,
     chosen: &Chosen,
     size: &Result<Size, String>,
-    reserved: Option<&Result<Bytes, String>>,
+    reserved: Option<&Result<EngineSize, String>>,
 ) -> AnyView {
     let mut told: Vec<Warning> = size.as_ref().map(|size| size.warnings.clone()).unwrap_or_default();
-    let of_engine = page.chosen().assumptions(chosen, (page.context(), page.batch()));
+    let of_engine = reserved.and_then(|size| Some(size.as_ref().ok()?.report.warnings.clone()));
     let own = told.len();
     // That the version is unknown stands beside its box.
-    for warning in of_engine.into_iter().filter(|warning| warning.field != "engine") {
+    for warning in of_engine.unwrap_or_default().into_iter().filter(|warning| warning.field != "engine") {
         if !told.contains(&warning) {
             told.push(warning);
         }
@@ -115,46 +227,4 @@ fn size(page: Page, chosen: &Chosen) -> Result<Size, String> {
     let state = chosen.state.as_ref().map_err(Clone::clone)?;
     let (context, batch) = (page.context(), page.batch());
     state.size(&chosen.id, Some(context), batch, &page.chosen().settings).map_err(|error| error.to_string())
-}
-
-fn figures(
-    chosen: &Chosen,
-    size: &Size,
-    reserved: Option<&Result<Bytes, String>>,
-    units: UnitSystem,
-) -> AnyView {
-    let bytes = |name: &'static str, bytes: Option<Bytes>| match bytes {
-        Some(bytes) => figure(name, bytes.get().to_string(), &bytes.display(units), &bytes.to_string()),
-        None => plain("unknown"),
-    };
-    let slope = size.slope_bytes_per_token;
-    let exact_slope = slope.whole().map_or_else(|| slope.as_f64().to_string(), |whole| whole.to_string());
-    let model = chosen.model.as_ref();
-    let longest = model.and_then(|model| model.max_context());
-    let mut cells: Vec<AnyView> = vec![
-        plain(&model.map_or(0, |model| model.architecture.layer_count()).to_string()),
-        bytes("resident_bytes", size.resident_bytes),
-        figure("slope_bytes_per_token", exact_slope, &slope.to_string(), ""),
-        match size.fixed_bytes {
-            Bytes::ZERO => figure("fixed_bytes", "0".to_owned(), "0 B", ""),
-            fixed => bytes("fixed_bytes", Some(fixed)),
-        },
-        bytes("read_bytes_per_step", size.read_bytes_per_step),
-        plain(&longest.map_or("no limit named".to_owned(), |longest| format!("{} tokens", longest.short()))),
-    ];
-    match reserved {
-        Some(Ok(reserved)) => cells.insert(RESERVED_AT - 1, bytes("reserved_bytes", Some(*reserved))),
-        Some(Err(_)) => cells.insert(RESERVED_AT - 1, plain("refused")),
-        None => {}
-    }
-    cells.into_any()
-}
-
-/// A cell whose exact value programs and pointers can read.
-fn figure(name: &'static str, exact: String, shown: &str, all: &str) -> AnyView {
-    view! { <td data-figure=name data-value=exact title=all.to_owned()>{shown.to_owned()}</td> }.into_any()
-}
-
-fn plain(words: &str) -> AnyView {
-    view! { <td>{words.to_owned()}</td> }.into_any()
 }

@@ -3,7 +3,7 @@
 use kvscope_charts::Growth;
 use kvscope_charts::figures::{Cursor, Limit, Provenance, Series, sample_contexts};
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{Bytes, LargestContext, StateModel, Tokens};
+use kvscope_sizing::{Bytes, LargestContext, Tokens};
 
 use crate::state::{Chosen, Page};
 use crate::ui::context_steps;
@@ -14,6 +14,8 @@ pub(super) struct Curves {
     pub(super) contexts: Vec<Tokens>,
     pub(super) lines: Vec<Series>,
     pub(super) room: Option<Room>,
+    /// Ranks of which the lines are of one; none without an engine.
+    pub(super) ranks: Option<u64>,
 }
 
 /// What fits the memory that was given.
@@ -55,18 +57,18 @@ pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves
     let share = if chosen.engine.as_ref().is_some_and(is_planned_anew) { 0.25 } else { 1.0 };
     let contexts = readable_contexts(domain, width * share, &kinks);
     let chosen_set = &chosen;
-    let line = |(chosen, state): (&Chosen, &StateModel)| Series {
+    let line = |chosen: &Chosen| Series {
         id: chosen.id.clone(),
         name: chosen.name.clone(),
         colour: chosen.colour,
         provenance: Provenance::Computed,
-        // A line ends where its figure would no longer fit in 64 bits.
-        values: contexts.iter().map_while(|n| state.resident(*n, batch).ok()).collect(),
+        values: chosen_set.logical_curve(chosen, &contexts, batch),
         reserved: chosen_set.reserved_curve(chosen, &contexts, batch),
         allowed: allowed(chosen),
     };
-    let lines = chosen.sized().map(line).collect();
-    Curves { contexts, lines, room: page.memory().map(|memory| Room::of(page, memory)) }
+    let lines = chosen.sized().map(|(chosen, _)| line(chosen)).collect();
+    let room = page.memory().map(|memory| Room::of(page, memory));
+    Curves { contexts, lines, room, ranks: chosen.ranks() }
 }
 
 /// The longest context that the version's config allows.
@@ -110,9 +112,10 @@ pub(super) fn cursor(page: Page, growth: &Growth, context: Tokens, emphasis: Opt
         return Cursor { emphasis, ..sampled };
     }
     let (chosen, batch) = (page.chosen(), page.batch());
-    let values = chosen.sized().map(|(_, state)| state.resident(context, batch).ok()).collect();
-    let reserved = |(of, _): (&Chosen, &StateModel)| chosen.reserved(of, (context, batch))?.ok();
-    let reserved = if chosen.engine.is_some() { chosen.sized().map(reserved).collect() } else { Vec::new() };
+    let sized = || chosen.sized().map(|(chosen, _)| chosen);
+    let values = sized().map(|of| chosen.logical(of, (context, batch)).ok()).collect();
+    let reserved = |of: &Chosen| chosen.reserved(of, (context, batch))?.ok();
+    let reserved = if chosen.engine.is_some() { sized().map(reserved).collect() } else { Vec::new() };
     Cursor { context, values, reserved, emphasis }
 }
 

@@ -5,6 +5,7 @@ use kvscope_sizing::{Bytes, StateModel, Tokens};
 use leptos::ev;
 use leptos::prelude::*;
 
+use super::beside::whole_model;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
 use crate::erased::{mark, on, words};
 use crate::state::{Chosen, Page, Shared};
@@ -27,7 +28,7 @@ pub(super) fn layer_strips(page: Page) -> AnyView {
     };
     view! {
         <section class="layers">
-            <h2>{words(move || format!("What each layer keeps at {} tokens", page.cursor()))}</h2>
+            <h2>{words(move || format!("What each layer keeps at {} tokens{}", page.cursor(), whole_model(page)))}</h2>
             <div class="figure" role="img" aria-label=mark(sentence) on:click=on(select)>
                 <Figure name="layers" width=width base=base/>
             </div>

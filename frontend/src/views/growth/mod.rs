@@ -17,7 +17,7 @@ mod tooltip;
 use kvscope_charts::headline::{HeadlineInput, Reserved, headline};
 use leptos::prelude::*;
 
-use crate::erased::{effect, words};
+use crate::erased::{effect, part, words};
 use crate::state::Page;
 
 /// The room that answers "how much, and what makes it grow?".
@@ -28,7 +28,7 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
     view! {
         <div class="growth room">
             <div class="finding">
-                <h1>{words(move || finding(page))}</h1>
+                <h1>{part(move || whole_names(&finding(page)))}</h1>
                 <p class="quiet">{words(move || what_is_drawn(page))}</p>
             </div>
             {controls::controls(page)}
@@ -48,35 +48,43 @@ fn finding(page: Page) -> String {
     let (chosen, context, batch) = (page.chosen(), page.context(), page.batch());
     let mut reserved = Vec::new();
     let mut values = Vec::new();
-    for (version, state) in chosen.sized() {
-        if let Ok(bytes) = state.resident(context, batch) {
-            values.push((version.name.as_str(), bytes));
-            reserved.push(chosen.reserved(version, (context, batch)).and_then(Result::ok));
+    let mut left_out = None;
+    for version in &chosen.list {
+        match chosen.logical(version, (context, batch)) {
+            Ok(bytes) => {
+                values.push((version.name.as_str(), bytes));
+                reserved.push(chosen.reserved(version, (context, batch)).and_then(Result::ok));
+            }
+            Err(why) => left_out = left_out.or(Some(format!("{}: {why}", version.name))),
         }
     }
-    if values.is_empty()
-        && let Some(why) = refusal(page)
-    {
-        return why;
-    }
-    let by = chosen.engine.as_ref().map(|(engine, _)| format!("{engine}{}", beside::ranks(page)));
-    headline(&HeadlineInput {
+    let by = chosen.engine.as_ref().map(|(engine, _)| engine.to_string());
+    let ranks = chosen.ranks().unwrap_or(1);
+    let said = headline(&HeadlineInput {
         context,
         batch,
         units: page.view(|view| view.units),
         values: &values,
-        reserved: by.as_deref().map(|by| Reserved { by, values: &reserved }),
-    })
+        reserved: by.as_deref().map(|by| Reserved { by, ranks, values: &reserved }),
+    });
+    // Why a model has no figure stands in its row too; here it is said where the headline would hide it.
+    match left_out {
+        Some(why) if values.is_empty() => why,
+        Some(why) if ranks > 1 => format!("{said} {why}."),
+        _ => said,
+    }
 }
 
-/// Why not one of the chosen models has a figure at this context, in the words of the first.
-fn refusal(page: Page) -> Option<String> {
-    let (chosen, context, batch) = (page.chosen(), page.context(), page.batch());
-    let beyond = chosen.sized().find_map(|(chosen, state)| {
-        let error = state.resident(context, batch).err()?;
-        Some(format!("{}: {error}", chosen.name))
-    });
-    beyond.or_else(|| chosen.refused().map(|(chosen, why)| format!("{}: {why}", chosen.name)))
+/// A sentence whose names and numbers, which may hold hyphens, break nowhere within.
+fn whole_names(sentence: &str) -> AnyView {
+    let word = |word: &str| {
+        if word.contains('-') {
+            view! { <span class="whole">{word.trim_end().to_owned()}</span>" " }.into_any()
+        } else {
+            word.to_owned().into_any()
+        }
+    };
+    sentence.split_inclusive(' ').map(word).collect::<Vec<AnyView>>().into_any()
 }
 
 /// The quiet line: which bytes, in which formats, by which accounting.
@@ -97,7 +105,11 @@ fn what_is_drawn(page: Page) -> String {
     let accounting = match &page.chosen().engine {
         None => "logical bytes".to_owned(),
         Some((engine, _)) => {
-            format!("solid: logical bytes, dashed: reserved by {engine}{}", beside::ranks(page))
+            let rank = match beside::rank(page, "") {
+                rank if rank.is_empty() => rank,
+                rank => format!("{rank}, "),
+            };
+            format!("{rank}solid: logical bytes, dashed: reserved by {engine}")
         }
     };
     format!(

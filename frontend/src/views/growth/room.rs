@@ -3,7 +3,7 @@
 use kvscope_sizing::{LargestContext, Tokens, counted};
 use leptos::prelude::*;
 
-use super::beside::ranks;
+use super::beside::rank;
 use super::curves::Curves;
 use crate::erased::nothing;
 use crate::state::{Chosen, Page};
@@ -13,7 +13,7 @@ pub(super) fn room(page: Page, curves: &Curves) -> AnyView {
     let Some(room) = &curves.room else { return nothing() };
     let set = page.chosen();
     let place = match &set.engine {
-        Some((engine, _)) => format!("{}, by {engine}", ranks(page)),
+        Some((engine, _)) => format!("{}, by {engine}", rank(page, ", ")),
         None => ", logical bytes".to_owned(),
     };
     let line = |(chosen, longest): &(Chosen, Result<LargestContext, String>)| {

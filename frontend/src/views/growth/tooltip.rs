@@ -3,14 +3,15 @@ use kvscope_charts::figures::{Hit, Reading};
 use kvscope_charts::scene::Point;
 use leptos::prelude::*;
 
+use super::beside::rank;
 use crate::erased::nothing;
 use crate::state::{Page, ink};
 
 /// Every curve at the pointer, largest first; the nearest one stressed.
 pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
     let units = page.view(|view| view.units);
-    let chosen = page.chosen();
-    let sized: Vec<_> = chosen.sized().map(|(chosen, _)| chosen).collect();
+    let chosen_set = page.chosen();
+    let sized: Vec<_> = chosen_set.sized().map(|(chosen, _)| chosen).collect();
     let row = |reading: &Reading| {
         let chosen = sized.get(reading.series)?;
         let class = if hit.nearest == Some(reading.series) { "near" } else { "" };
@@ -19,9 +20,11 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
         let beyond = beyond.map_or_else(nothing, |allowed| {
             view! { <span class="note">{format!(" beyond {}", allowed.short())}</span> }.into_any()
         });
-        let reserved = reading.reserved.map_or_else(nothing, |bytes| {
-            view! { <td>{format!("reserved {}", bytes.display(units))}</td> }.into_any()
-        });
+        let reserved = match reading.reserved {
+            Some(bytes) => format!("reserved {}", bytes.display(units)),
+            None if chosen_set.engine.is_some() => "refused".to_owned(),
+            None => String::new(),
+        };
         let marker = chosen.colour.marker().map(kvscope_charts::palette::Marker::name);
         let row = view! {
             <tr class=class>
@@ -30,7 +33,7 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
                 </td>
                 <th scope="row">{chosen.name.clone()}{beyond}</th>
                 <td>{reading.bytes.display(units)}</td>
-                {reserved}
+                <td>{reserved}</td>
             </tr>
         };
         Some(row.into_any())
@@ -44,7 +47,7 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
     view! {
         <div class="tip" style:transform=format!("translate({across}, {}px)", (at.y - 20.0).max(0.0))>
             <table>
-                <caption>{format!("{} tokens", hit.context)}</caption>
+                <caption>{format!("{} tokens{}", hit.context, rank(page, ", "))}</caption>
                 <tbody>{rows}</tbody>
             </table>
             <p class="note">{format!("Click sets it; headline and tables stay at {}.", page.context())}</p>

@@ -223,6 +223,7 @@ fn memory(run: &Run, width: f64, units: UnitSystem) -> Option<Scene> {
         size: size_for(width),
         measured: &rings,
         limits: &[],
+        ranks: None,
     };
     let growth = Growth::layout(&input).ok()?;
     let cursor = growth.cursor_at(*contexts.last()?);

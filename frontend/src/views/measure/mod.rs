@@ -34,9 +34,8 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
     effect(move || page.ready.set(true));
     effect(move || document().set_title("Measurements · kvscope"));
     effect(move || match page.agent() {
-        Agent::Asking => {}
         Agent::Absent => listed.set(Listed::NoAgent),
-        Agent::Present(_) => {}
+        Agent::Asking | Agent::Present(_) => {}
     });
     let jobs = Jobs::new(page, listed);
     let wanted = Memo::new(move |_| {

@@ -7,6 +7,11 @@ use crate::palette::SeriesColour;
 use crate::scale::ScaleKind;
 use crate::scene::{Point, Rect, Scene, Size};
 
+/// In place of what an engine would reserve, where it refuses the model.
+const REFUSED: &str = "refused";
+/// In place of bytes on one rank, where ranks cannot share the model.
+const NO_SHARE: &str = "no equal share";
+
 /// State over context: a line a model, labelled at its end with the value at the cursor.
 #[derive(Clone, Debug)]
 pub struct Growth {
@@ -14,6 +19,7 @@ pub struct Growth {
     series: Vec<Series>,
     scale: GrowthScale,
     units: UnitSystem,
+    ranks: Option<u64>,
 }
 
 /// What a growth figure is made from.
@@ -35,6 +41,9 @@ pub struct GrowthInput<'a> {
     pub measured: &'a [MeasuredBytes],
     /// Levels to compare with.
     pub limits: &'a [Limit],
+    /// Ranks of which all values are of one, where an engine's reserved bytes are asked; none where logical bytes alone are
+    /// shown.
+    pub ranks: Option<u64>,
 }
 
 /// One model's line.
@@ -48,9 +57,10 @@ pub struct Series {
     pub colour: SeriesColour,
     /// Where its values come from.
     pub provenance: Provenance,
-    /// Exact bytes at each context, in order; fewer where the model's context ends.
+    /// Exact bytes at each context, in order; fewer where the model's context ends, none where ranks cannot share it.
     pub values: Vec<Bytes>,
-    /// What an engine reserves at each context, in order, drawn beside the line in dashes; empty where none is asked.
+    /// What an engine reserves at each context, in order, drawn beside the line in dashes; empty where none is asked, and
+    /// where the engine refuses the model.
     pub reserved: Vec<Bytes>,
     /// The longest context that the model's config allows; lines are thin beyond it.
     pub allowed: Option<Tokens>,
@@ -185,11 +195,17 @@ impl Growth {
             scale,
             context_scale,
             quantity,
+            ranks: input.ranks.unwrap_or(1),
             widest_value,
             size: input.size,
         })?;
-        let mut growth =
-            Self { curves, series: input.series.to_vec(), scale: input.scale, units: input.units };
+        let mut growth = Self {
+            curves,
+            series: input.series.to_vec(),
+            scale: input.scale,
+            units: input.units,
+            ranks: input.ranks,
+        };
         "State over context".clone_into(&mut growth.curves.scene.title);
         growth.curves.scene.description = growth.sentence(input.domain);
         Ok(growth)
@@ -215,10 +231,18 @@ impl Growth {
             }
             GrowthScale::Log | GrowthScale::Linear => (bytes.get() as f64, bytes.display(self.units)),
         };
+        // No number, so that it is written and has no dot.
+        let refused = |index: usize| self.is_refused(index).then(|| (f64::NAN, REFUSED.to_owned()));
+        let reserved = |index: usize, bytes: Option<Bytes>| bytes.map(shown).or_else(|| refused(index));
         let mut overlay = self.curves.overlay(&Readings {
             context: cursor.context,
             values: cursor.values.iter().map(|bytes| bytes.map(shown)).collect(),
-            reserved: cursor.reserved.iter().map(|bytes| bytes.map(shown)).collect(),
+            reserved: cursor
+                .reserved
+                .iter()
+                .enumerate()
+                .map(|(index, bytes)| reserved(index, *bytes))
+                .collect(),
             emphasis: cursor.emphasis,
             missing: "–",
         });
@@ -268,23 +292,34 @@ impl Growth {
 
     /// Exact bytes by context: every sampled power of two.
     pub fn table(&self) -> Table {
-        let reserving = || self.series.iter().filter(|series| !series.reserved.is_empty());
+        let rank = label::one_rank(", ", self.ranks.unwrap_or(1));
+        let reserving = || self.series.iter().filter(|_| self.ranks.is_some());
         let head = std::iter::once("context (tokens)".to_owned())
-            .chain(self.series.iter().map(|series| format!("{} (bytes)", series.name)))
-            .chain(reserving().map(|series| format!("{} reserved (bytes)", series.name)));
+            .chain(self.series.iter().map(|series| format!("{}{rank} (bytes)", series.name)))
+            .chain(reserving().map(|series| format!("{} reserved{rank} (bytes)", series.name)));
         let rows = (0..63).map(|exponent| Tokens::new(1 << exponent)).filter_map(|context| {
             let sample = self.curves.sample_at(context)?;
             let cell = |values: &[Bytes]| values.get(sample).map_or(String::new(), |b| group_digits(b.get()));
-            let values = self.series.iter().map(|series| cell(&series.values));
-            let reserved = reserving().map(|series| cell(&series.reserved));
+            let or = |values: &[Bytes], none: &str| {
+                if values.is_empty() { none.to_owned() } else { cell(values) }
+            };
+            let values = self.series.iter().map(|series| or(&series.values, NO_SHARE));
+            let reserved = reserving().map(|series| or(&series.reserved, REFUSED));
             Some(std::iter::once(context.to_string()).chain(values).chain(reserved).collect())
         });
         Table { head: head.collect(), rows: rows.collect() }
     }
 
+    /// Whether an engine was asked what it reserves for a series, and refuses it.
+    fn is_refused(&self, index: usize) -> bool {
+        self.ranks.is_some() && self.series.get(index).is_some_and(|series| series.reserved.is_empty())
+    }
+
     fn sentence(&self, domain: (Tokens, Tokens)) -> String {
         let count = label::counted(self.series.len() as u64, "model", "models");
-        let range = format!("from {} to {} tokens", domain.0, domain.1);
+        let rank = label::one_rank("on ", self.ranks.unwrap_or(1));
+        let range = format!("{rank} from {} to {} tokens", domain.0, domain.1);
+        let range = range.trim_start();
         let last =
             self.series.iter().filter_map(|series| Some((series.name.as_str(), *series.values.last()?)));
         let (Some(most), Some(least)) =
@@ -313,15 +348,20 @@ impl Growth {
             .enumerate()
             .filter_map(|(index, (series, bytes))| {
                 let shown = (*bytes)?.display(self.units);
-                Some(match cursor.reserved.get(index).copied().flatten() {
-                    Some(reserved) => {
-                        format!("{} {shown}, reserved {}", series.name, reserved.display(self.units))
-                    }
-                    None => format!("{} {shown}", series.name),
-                })
+                let reserved = match cursor.reserved.get(index).copied().flatten() {
+                    Some(reserved) => format!(", reserved {}", reserved.display(self.units)),
+                    None if self.is_refused(index) => format!(", {REFUSED}"),
+                    None => String::new(),
+                };
+                Some(format!("{} {shown}{reserved}", series.name))
             })
             .collect();
-        format!("At {}: {}.", label::context(cursor.context), readings.join("; "))
+        let place = label::context(cursor.context);
+        if readings.is_empty() {
+            return format!("At {place} no model has a figure.");
+        }
+        let rank = label::one_rank(" on ", self.ranks.unwrap_or(1));
+        format!("At {place}{rank}: {}.", readings.join("; "))
     }
 }
 

@@ -18,7 +18,6 @@ pub use table::Table;
 
 use kvscope_sizing::Tokens;
 
-use crate::palette::SeriesColour;
 use crate::scene::Dash;
 
 /// Why a figure could not be laid out.
@@ -69,9 +68,9 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    pub(crate) fn dash(self, colour: SeriesColour) -> Dash {
+    pub(crate) const fn dash(self) -> Dash {
         match self {
-            Self::Computed => colour.dash(),
+            Self::Computed => Dash::Solid,
             Self::Reserved => Dash::Reserved,
             Self::Fitted => Dash::Fitted,
         }

@@ -140,7 +140,7 @@ pub struct Stroke {
     pub dash: Dash,
 }
 
-/// The gaps of a line. Provenance owns the first three; families that share a hue are told apart by the last two.
+/// The gaps of a line, by where its values come from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Dash {
     /// Computed from the architecture.
@@ -149,10 +149,6 @@ pub enum Dash {
     Reserved,
     /// Fitted to measurements, and limits drawn across.
     Fitted,
-    /// A second family with the same hue: long with a short gap.
-    SecondFamily,
-    /// A third family with the same hue: long, gap, short, gap.
-    ThirdFamily,
 }
 
 /// What lies over a filled rectangle.
@@ -212,8 +208,6 @@ impl Dash {
             Self::Solid => &[],
             Self::Reserved => &[6.0, 4.0],
             Self::Fitted => &[1.5, 3.5],
-            Self::SecondFamily => &[18.0, 3.0],
-            Self::ThirdFamily => &[18.0, 3.0, 3.0, 3.0],
         }
     }
 }

@@ -89,6 +89,17 @@ pub(crate) fn family(contexts: &[Tokens]) -> Vec<Series> {
 }
 
 pub(crate) fn of(series: &[Series], contexts: &[Tokens], size: Size, units: UnitSystem) -> Growth {
+    let is_reserving = series.iter().any(|series| !series.reserved.is_empty());
+    on_ranks(is_reserving.then_some(1), series, contexts, size, units)
+}
+
+pub(crate) fn on_ranks(
+    ranks: Option<u64>,
+    series: &[Series],
+    contexts: &[Tokens],
+    size: Size,
+    units: UnitSystem,
+) -> Growth {
     Growth::layout(&GrowthInput {
         contexts,
         series,
@@ -98,6 +109,7 @@ pub(crate) fn of(series: &[Series], contexts: &[Tokens], size: Size, units: Unit
         size,
         measured: &[],
         limits: &[],
+        ranks,
     })
     .expect("the test's figure is possible")
 }
@@ -132,6 +144,7 @@ pub(crate) fn growth(size: Size, scale: GrowthScale, units: UnitSystem) -> Growt
         size,
         measured: &measured(),
         limits: &limits(),
+        ranks: None,
     })
     .expect("the test's figure is possible")
 }

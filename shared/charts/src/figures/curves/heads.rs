@@ -17,8 +17,10 @@ const LINE: f64 = 15.0;
 const SAMPLE: f64 = 14.0;
 
 /// Where heads stand; nothing where there are no names.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Heads {
+    /// Which rank the values are of, before their context.
+    rank: String,
     /// Where the context stands, and which part of the text.
     context: Option<(Point, Anchor)>,
     /// The right edge of reserved values.
@@ -35,37 +37,50 @@ pub(super) fn top(spec: &Spec<'_>) -> f64 {
     TOP + lines * LINE
 }
 
+/// Rows of the heads over a list under the figure.
+pub(super) fn below_rows(form: &Form) -> f64 {
+    if form.ranks > 1 { 2.0 } else { 1.0 }
+}
+
 impl Heads {
     /// Heads over the values beside line ends, whose first column ends at `right`, and what is painted of them.
     pub(super) fn beside(form: &Form, right: f64) -> (Self, Vec<Node>) {
         let bottom = form.plot.top - 8.0;
         let last = right + form.values_width - form.value_width;
+        let rank = label::one_rank("", form.ranks);
         if !form.has_reserved() {
             return (
-                Self { context: Some((Point::new(right, bottom), Anchor::End)), reserved: None },
+                Self { rank, context: Some((Point::new(right, bottom), Anchor::End)), reserved: None },
                 Vec::new(),
             );
         }
         let nodes = columns(bottom, right, last);
         let context = Some((Point::new(last, bottom - LINE), Anchor::End));
-        (Self { context, reserved: Some(last) }, nodes)
+        (Self { rank, context, reserved: Some(last) }, nodes)
     }
 
-    /// Heads in the first row of a list under the figure, whose values end at `right`.
+    /// Heads in the first rows of a list under the figure, from `top` down, whose values end at `right`.
     pub(super) fn below(form: &Form, top: f64, right: f64) -> (Self, Vec<Node>) {
-        let baseline = top + ROW - 6.0;
+        let baseline = top + below_rows(form) * ROW - 6.0;
         let context = Some((Point::new(0.0, baseline), Anchor::Start));
-        if !form.has_reserved() {
-            return (Self { context, reserved: None }, Vec::new());
+        let mut nodes = Vec::new();
+        if form.ranks > 1 {
+            let place = Point::new(0.0, baseline - ROW);
+            nodes.push(Text::new(place, label::one_rank("", form.ranks), size::NOTE, Ink::Muted).into());
         }
-        let first = right - form.values_width + form.value_width;
-        (Self { context, reserved: Some(right) }, columns(baseline, first, right))
+        let mut heads = Self { context, ..Self::default() };
+        if form.has_reserved() {
+            heads.reserved = Some(right);
+            nodes.extend(columns(baseline, right - form.values_width + form.value_width, right));
+        }
+        (heads, nodes)
     }
 
     /// Names the context of the values.
     pub(super) fn name(&self, context: Tokens, group: &mut Group) {
         if let Some((at, anchor)) = self.context {
-            let words = format!("at {}", label::context(context));
+            let lead = if self.rank.is_empty() { String::new() } else { format!("{}, ", self.rank) };
+            let words = format!("{lead}at {}", label::context(context));
             group.push(Text::new(at, words, size::NOTE, Ink::Muted).anchored(anchor));
         }
     }

@@ -58,7 +58,7 @@ impl Curves {
         let Some(marker) = colour.marker() else { return };
         let (Some(first), Some(last)) = (path.first(), path.last()) else { return };
         let pitch = if self.lines.len() > 12 { 2.0 * MARKER_PITCH } else { MARKER_PITCH };
-        let mut x = self.plot.left + 30.0 + shift + MARKER_SHIFT * f64::from(colour.version % 6);
+        let mut x = self.plot.left + 30.0 + shift + MARKER_SHIFT * colour.place() as f64;
         while x <= last.x - 12.0 {
             if x > first.x {
                 let at = path[path.partition_point(|point| point.x < x).min(path.len() - 1)];

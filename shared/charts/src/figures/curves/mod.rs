@@ -47,6 +47,8 @@ pub(super) struct Spec<'a> {
     pub(super) scale: ScaleKind,
     pub(super) context_scale: ScaleKind,
     pub(super) quantity: Quantity,
+    /// Ranks of which values are of one.
+    pub(super) ranks: u64,
     /// The widest value that may stand beside a name.
     pub(super) widest_value: &'static str,
     pub(super) size: Size,
@@ -121,6 +123,7 @@ struct Form {
     value_width: f64,
     /// Width of both columns, where reserved values stand beside the others.
     values_width: f64,
+    ranks: u64,
 }
 
 impl Curves {
@@ -184,6 +187,13 @@ impl Curves {
             figure.scene.nodes.push(group.into());
         }
         figure.rings(&spec.rings);
+        // A model that ranks cannot share has its name where its reserved line ends.
+        let reserved = |index: usize| figure.path(&figure.lines[index].reserved);
+        let paths: Vec<Vec<Point>> = paths
+            .into_iter()
+            .enumerate()
+            .map(|(index, path)| if path.is_empty() { reserved(index) } else { path })
+            .collect();
         if form.wide {
             figure.labels_beside(&form, &paths);
         } else {
@@ -312,7 +322,7 @@ impl Curves {
         Stroke {
             ink: Ink::Series(curve.colour),
             width: self.line_width + extra,
-            dash: curve.provenance.dash(curve.colour),
+            dash: curve.provenance.dash(),
         }
     }
 
@@ -369,7 +379,7 @@ impl Form {
             _ => spec.size.width - RIGHT,
         };
         let plot = Rect::new(left, heads::top(spec), right, bottom);
-        Self { plot, wide, name_width, value_width, values_width }
+        Self { plot, wide, name_width, value_width, values_width, ranks: spec.ranks }
     }
 
     /// Whether there is a second column of values.

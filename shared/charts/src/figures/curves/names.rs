@@ -1,6 +1,6 @@
 //! Names and the places of values: beside the line ends, or in a list under narrow figures.
 
-use super::heads::Heads;
+use super::heads::{Heads, below_rows};
 use super::{AXIS_HEIGHT, Curves, Form, LEADER, LEAST_PITCH, PITCH, ROW, whole};
 use crate::figures::marks;
 use crate::figures::spread::spread;
@@ -9,7 +9,8 @@ use crate::text::{self, size};
 
 impl Curves {
     pub(super) fn labels_beside(&mut self, form: &Form, paths: &[Vec<Point>]) {
-        let (top, bottom) = (self.plot.top + 4.0, self.plot.bottom + 4.0);
+        // Under the heads, with some air.
+        let (top, bottom) = (self.plot.top + 10.0, self.plot.bottom + 4.0);
         let drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
         let capacity = whole((bottom - top) / LEAST_PITCH) + 1;
         let kept: Vec<usize> =
@@ -71,7 +72,7 @@ impl Curves {
         let gap = 20.0;
         let column_width = (width - gap * (columns - 1) as f64) / columns as f64;
         let head = self.plot.bottom + AXIS_HEIGHT + 4.0;
-        let top = if drawn.is_empty() { head } else { head + ROW };
+        let top = if drawn.is_empty() { head } else { head + below_rows(form) * ROW };
         self.value_places = vec![None; self.lines.len()];
         let mut group = Group::new("names", Role::Labels);
         if !drawn.is_empty() {
