@@ -27,6 +27,14 @@ pub(crate) enum Error {
     Rule { rule: &'static str, offences: Vec<String> },
     #[error("the wasm32 target is missing and could not be installed; run `{remedy}`")]
     NoWasmTarget { remedy: String },
+    #[error(transparent)]
+    Kernels(#[from] kvscope_kernels::Error),
+    #[error("registers go to memory in {spilled}; make the tile smaller")]
+    Spills { spilled: String },
+    #[error("two builds of {kernels} for {target} differ; an image must depend on the text alone")]
+    Unequal { kernels: String, target: &'static str },
+    #[error("NVRTC is missing and could not be installed; run `{remedy}`")]
+    NoNvrtc { remedy: String },
     #[error("Chromium and its driver are missing and could not be installed; run `{remedy}`")]
     NoBrowser { remedy: &'static str },
 }

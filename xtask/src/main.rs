@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod error;
+mod kernels;
 mod output;
 mod process;
 mod rules;
@@ -42,6 +43,12 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Build images of all GPU kernels for all targets and list what each takes; needs no GPU
+    Kernels {
+        /// Build everything twice and demand equal bytes
+        #[arg(long)]
+        twice: bool,
+    },
     /// Everything that is checked before a change lands
     Test,
     /// Print the speed table: sizing, the command line, the page, the site's size
@@ -73,6 +80,13 @@ fn run(task: Task) -> Result<ExitCode> {
                 site.copy_to(&folder)?;
             }
             site.check_budget()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Kernels { twice } => {
+            let builds = if twice { kernels::Builds::Two } else { kernels::Builds::Missing };
+            let kernels = kernels::build(&workspace, builds)?;
+            output::line(&kernels.table());
+            kernels.check_spills()?;
             Ok(ExitCode::SUCCESS)
         }
         Task::Test => Ok(check::test(&workspace)),

@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::error::Result;
+use crate::kernels::{self, Builds};
 use crate::output;
 use crate::process;
 use crate::rules;
@@ -63,6 +64,13 @@ pub(crate) fn test(workspace: &Workspace) -> ExitCode {
             tally::run(doc_tests.args(features))
         });
     }
+    checks.one("kernels for every GPU, without spills", || {
+        if cfg!(target_os = "macos") {
+            output::progress("not on macOS, for which there is no NVRTC");
+            return Ok(());
+        }
+        kernels::build(workspace, Builds::Missing)?.check_spills()
+    });
     if built.is_some() && site.is_some() {
         checks.many("the page in Chromium", || {
             let browser = find_or_install()?;

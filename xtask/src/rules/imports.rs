@@ -3,14 +3,20 @@
 use crate::workspace::Workspace;
 
 /// Each crate and the crates of this project that it may know.
-const MAY_KNOW: [(&str, &[&str]); 7] = [
+const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("kvscope-sizing", &[]),
     ("kvscope-charts", &["kvscope-sizing"]),
     ("kvscope-protocol", &["kvscope-sizing"]),
     ("kvscope-frontend", &["kvscope-charts", "kvscope-protocol", "kvscope-sizing"]),
-    ("kvscope", &["kvscope-charts", "kvscope-protocol", "kvscope-sizing"]),
+    ("kvscope-kernels", &[]),
+    ("kvscope-reference", &[]),
+    (
+        "kvscope",
+        &["kvscope-charts", "kvscope-kernels", "kvscope-protocol", "kvscope-reference", "kvscope-sizing"],
+    ),
+    ("kvscope-emulation", &["kvscope-reference"]),
     ("kvscope-tests", &["kvscope", "kvscope-charts", "kvscope-protocol", "kvscope-sizing"]),
-    ("xtask", &["kvscope-charts"]),
+    ("xtask", &["kvscope-charts", "kvscope-kernels"]),
 ];
 
 pub(crate) fn wrong_ways(workspace: &Workspace) -> Vec<String> {
