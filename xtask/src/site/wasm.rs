@@ -75,7 +75,19 @@ impl Toolchain {
 
 /// Compiles the page's crate; cargo knows whether anything changed.
 pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
-    process::run(toolchain()?.cargo(workspace, "build")?.args(["--profile", "page"]))?;
+    let toolchain = toolchain()?;
+    let mut cargo = toolchain.cargo(workspace, "build")?;
+    cargo.args(["--profile", "page"]);
+    if toolchain == Toolchain::Own && library_source()? {
+        // The library that comes with the toolchain is made for speed: what the page uses of it weighs more than the page.
+        cargo.env("RUSTC_BOOTSTRAP", "1").args([
+            "-Z",
+            "build-std=std,panic_abort",
+            "-Z",
+            "build-std-features=optimize_for_size",
+        ]);
+    }
+    process::run(&mut cargo)?;
     Ok(workspace.target().join(TARGET).join("page").join("kvscope_frontend.wasm"))
 }
 
@@ -107,6 +119,18 @@ pub(crate) fn bind(workspace: &Workspace, module: &Path) -> Result<Vec<SiteFile>
 fn own_toolchain_has_target() -> Result<bool> {
     let library = sysroot()?.join("lib").join("rustlib").join(TARGET).join("lib");
     Ok(library.is_dir())
+}
+
+/// Whether the standard library's source is there, added where it can be.
+fn library_source() -> Result<bool> {
+    let source = sysroot()?.join("lib/rustlib/src/rust/library/Cargo.lock");
+    if source.exists() {
+        return Ok(true);
+    }
+    output::progress("adding the source of the standard library, which makes the page smaller");
+    let mut rustup = Command::new("rustup");
+    let is_added = process::run(rustup.args(["component", "add", "rust-src"])).is_ok();
+    Ok(is_added && source.exists())
 }
 
 fn debian_toolchain_is_there() -> bool {
