@@ -175,7 +175,11 @@ impl ChosenSet {
         batch: u64,
         memory: Bytes,
     ) -> Option<Result<LargestContext, String>> {
-        self.in_room(chosen, batch, memory, Room::largest_context)
+        #[allow(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is of one lifetime, the question of any"
+        )]
+        self.in_room(chosen, batch, memory, |room| room.largest_context())
     }
 
     /// The most requests of that length that fit the memory; none within where any number does.
