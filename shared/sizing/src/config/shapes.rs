@@ -258,7 +258,8 @@ impl<'f, 'a> Shapes<'f, 'a> {
     /// `models/mllama/modeling_mllama.py`, `MllamaVisionModel`).
     fn tokens_of_an_image(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
         let Some(vision) = self.fields.object("vision_config")? else { return Ok(None) };
-        let counts = [vision.count("image_size")?, vision.count("patch_size")?, vision.count("max_num_tiles")?];
+        let counts =
+            [vision.count("image_size")?, vision.count("patch_size")?, vision.count("max_num_tiles")?];
         let [Some(image), Some(patch), Some(tiles)] = counts else { return Ok(None) };
         let side = image.get() / patch.get();
         let tokens = side

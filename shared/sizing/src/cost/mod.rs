@@ -185,7 +185,9 @@ impl Mixer {
             Self::Full(_) | Self::Mla(_) => n.get(),
             Self::IndexedFull(_, index) => index.budget().map_or(n.get(), up_to),
             Self::Sliding { window: limit, .. } | Self::Chunked { chunk: limit, .. } => up_to(limit.get()),
-            Self::Cross { encoder_tokens, .. } => attention::encoder_tokens(formats, encoder_tokens.as_ref())?,
+            Self::Cross { encoder_tokens, .. } => {
+                attention::encoder_tokens(formats, encoder_tokens.as_ref())?
+            }
             Self::Dsa { top_k, .. } => top_k.as_ref().map_or(n.get(), |limit| up_to(limit.get())),
             Self::Compressed(attention) => attention.attended(formats, n)?,
             Self::Recurrent(_) | Self::None => 0,

@@ -130,7 +130,11 @@ record!(Unsteady { of, sentence });
 record!(CeilingSpread { read, flops, launch, update });
 
 /// The measured uses of an operand next to `rows`, from below and from above.
-fn around(rates: &[OperandRate], operand: Operand, rows: u64) -> (Option<&OperandRate>, Option<&OperandRate>) {
+fn around(
+    rates: &[OperandRate],
+    operand: Operand,
+    rows: u64,
+) -> (Option<&OperandRate>, Option<&OperandRate>) {
     let of = || rates.iter().filter(|rate| rate.operand == operand);
     (
         of().filter(|rate| rate.rows <= rows).max_by_key(|rate| rate.rows),

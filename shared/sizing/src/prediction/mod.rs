@@ -282,7 +282,8 @@ mod tests {
 
     #[test]
     fn reading_and_multiplying_at_once_is_slower_than_either() {
-        let streamed = |rows, flops_per_second| OperandRate { operand: Operand::Bf16, rows, flops_per_second };
+        let streamed =
+            |rows, flops_per_second| OperandRate { operand: Operand::Bf16, rows, flops_per_second };
         let ceilings = Ceilings { streamed_rates: vec![streamed(1, 16e9), streamed(5, 60e9)], ..ceilings() };
         let of = |rows, place, rewritten| {
             let operations = vec![Operations { operand: Operand::Bf16, rows, flops: 3_800_000_000 }];
