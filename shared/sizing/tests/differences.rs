@@ -30,7 +30,10 @@ fn state_slots_are_requests_by_slots_and_one() {
     let slot = 48 * (48 * 128 * 128 * 4 + 3 * 10_240 * 2);
     assert_eq!(slot, 153_944_064);
     assert_eq!(state.reserved.get(), (4 * 5 + 1) * slot);
-    assert_eq!(state.worked.as_deref(), Some("(4 × 5 + 1) slots × 153,944,064 B"));
+    let words = state.worked.as_deref().unwrap();
+    assert!(words.starts_with("(4 × 5 + 1) slots × 153,944,064 B; a slot is 48 layers × "), "{words}");
+    assert!(words.contains("48 layers × 3,145,728 B recurrent_state (f32)"), "{words}");
+    assert!(words.contains("48 layers × 61,440 B conv_state (bf16)"), "{words}");
 }
 
 /// Without a pool the padding of a report is that of the batch: 4 × 4 slots for reuse.

@@ -27,13 +27,7 @@ struct Less {
     why: &'static str,
 }
 
-const LESS: [Less; 3] = [
-    Less {
-        engine: EngineKind::SgLang,
-        formats: Formats::Plain,
-        holds_for: |mixer| matches!(mixer, Mixer::Compressed(_)),
-        why: "its pools of compressed attention hold FP8 records whatever is asked for (`dsv4/kv_layout.py`)",
-    },
+const LESS: [Less; 2] = [
     Less { formats: Formats::Plain, ..NEWEST_TOKEN_APART },
     Less { formats: Formats::Own, ..NEWEST_TOKEN_APART },
 ];

@@ -125,18 +125,22 @@ fn check(query: &Query<'_>) -> Result<()> {
 
 /// Whether `batch` requests of `tokens` each fit. Bytes beyond 64 bits fit nowhere.
 fn fits(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<bool> {
-    let needed = needed(query, tokens, batch);
-    match needed {
-        Ok(bytes) => Ok(bytes <= memory),
+    let fits = fits_in(query, tokens, batch, memory);
+    match fits {
+        Ok(fits) => Ok(fits),
         Err(error) if error.kind() == ErrorKind::Overflow => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// What the engine reserves for `batch` requests of `tokens` each, and what its pool has once.
-fn needed(query: &Query<'_>, tokens: Tokens, batch: u64) -> Result<Bytes> {
+/// Whether what the engine reserves for `batch` requests of `tokens` each, and what its pool has once, is in `memory`.
+fn fits_in(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<bool> {
     let asked = Query { context: Some(tokens), batch, ..query.clone() };
     let settings = of_requests(&asked)?;
     let asked = Query { settings: &settings, ..asked };
-    reserved_bytes(&asked)?.plus(profile(&asked)?.pool_overhead()?)
+    let plan = profile(&asked)?;
+    if let Some(fits) = plan.fits(memory)? {
+        return Ok(fits);
+    }
+    Ok(reserved_bytes(&asked)?.plus(plan.pool_overhead()?)? <= memory)
 }

@@ -87,6 +87,11 @@ pub(crate) trait Profile {
         self.padding()
     }
 
+    /// Whether the batch fits `memory`, where the engine divides it between pools; `None` where reserved bytes say it.
+    fn fits(&self, _memory: Bytes) -> Result<Option<bool>> {
+        Ok(None)
+    }
+
     /// Resident bytes of the batch at another context, where this plan would be the same there.
     fn resident_at(&self, _context: Tokens) -> Option<Result<Bytes>> {
         None
@@ -234,9 +239,24 @@ pub fn warnings(query: &Query<'_>) -> Result<Vec<Warning>> {
     Ok(all_warnings(query, profile(query)?.as_ref()))
 }
 
+/// Says where requests are longer than the launch allows.
+fn too_long(query: &Query<'_>) -> Option<Warning> {
+    let (longest, context) = query.settings.max_model_len.zip(query.context)?;
+    let refused = has_setting(query.engine.kind(), "max_model_len") && context.get() > longest;
+    refused.then(|| {
+        let message = format!(
+            "{} tokens, but each request has {context}; {} refuses such requests",
+            crate::group_digits(longest),
+            query.engine.kind().name()
+        );
+        Warning::new("max_model_len", message)
+    })
+}
+
 fn all_warnings(query: &Query<'_>, plan: &dyn Profile) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
     warnings.extend(plan.warnings());
+    warnings.extend(too_long(query));
     let unused = unused::warnings(query, &warnings);
     warnings.extend(unused);
     warnings

@@ -267,7 +267,11 @@ mod tests {
                 }
                 for part in &beside.parts {
                     let Some(worked) = &part.worked else { continue };
-                    assert_eq!(product(worked), part.reserved.get(), "{} in {kind:?}: {worked}", entry.id);
+                    let sum = worked.split(';').next().unwrap();
+                    // A part of a pool's tokens may end within a byte, which is then taken whole.
+                    let short = part.reserved.get() - product(sum);
+                    let is_part = sum.contains("/10 × ");
+                    assert!(short <= u64::from(is_part), "{} in {kind:?}: {worked}: {short}", entry.id);
                     products += 1;
                 }
             }
@@ -282,6 +286,9 @@ mod tests {
         {
             return (product(slots) + 1) * product(each);
         }
+        if worked.contains(" + ") {
+            return worked.split(" + ").map(product).sum();
+        }
         let (mut over, mut under) = (1_u128, 1_u128);
         for factor in worked.split(" × ") {
             let number = factor.split(' ').next().unwrap().replace(',', "");
@@ -289,7 +296,7 @@ mod tests {
             over *= above.parse::<u128>().unwrap();
             under *= below.parse::<u128>().unwrap();
         }
-        assert_eq!(over % under, 0, "{worked}");
+        assert!(over % under == 0 || worked.contains("/10 × "), "{worked}");
         u64::try_from(over / under).unwrap()
     }
 

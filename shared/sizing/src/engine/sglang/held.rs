@@ -1,9 +1,10 @@
 //! Where the bytes that a batch holds in the pools hold no state.
 
+use super::pool::PoolTokens;
 use super::{SgLangPlan, is_slot_state};
 use crate::engine::shard::quantity_of;
 use crate::engine::{Padding, Profile, Quantity};
-use crate::{Bytes, Result};
+use crate::{Bytes, Error, Result, Tokens};
 
 impl SgLangPlan<'_> {
     /// The rest of last pages, windows that are kept in full, free pools and spare slots, for the whole batch.
@@ -24,27 +25,85 @@ impl SgLangPlan<'_> {
             }
             _ => Ok(Bytes::ZERO),
         });
-        let held = self.held_at(Quantity::ResidentBytes, n)?;
-        let free = match self.settings.pool_tokens {
-            Some(_) => beyond(self.pool_part(Quantity::ResidentBytes)?, held),
-            None => Bytes::ZERO,
+        let (pages, windows) = (of_batch(pages)?, of_batch(windows)?);
+        let states = self.state_rows(self.share().requests)?;
+        let left = |quantities: &[Quantity], named: Bytes| {
+            let (mut part, mut content) = (Bytes::ZERO, named);
+            for quantity in quantities {
+                part = part.plus(self.part(*quantity)?)?;
+                content = content.plus(self.held_content(*quantity)?)?;
+            }
+            Ok::<_, Error>(beyond(part, content))
         };
+        let caches: &[Quantity] = if own_window_pool {
+            &[Quantity::KvBytes, Quantity::IndexBytes]
+        } else {
+            &[Quantity::KvBytes, Quantity::IndexBytes, Quantity::WindowBytes]
+        };
+        let beyond_caches = left(caches, pages.plus(windows)?)?;
+        let of_slots = states.iter().try_fold(Bytes::ZERO, |total, row| total.plus(row.bytes))?;
+        let rings = left(&[Quantity::StateBytes], of_slots)?;
+        let beyond_windows =
+            if own_window_pool { left(&[Quantity::WindowBytes], Bytes::ZERO)? } else { Bytes::ZERO };
+        let pooled = self.settings.pool_tokens.is_some();
+        let rounded = if pooled { Bytes::ZERO } else { self.rounded_pages(n)?.min(beyond_caches) };
+        let given = "pools are allocated at start-up, whatever requests hold";
         let rows = [
             (
                 "last pages",
-                of_batch(pages)?,
+                pages,
                 format!("caches take whole pages of {} tokens", self.launch.page),
             ),
             (
                 "windows kept in full",
-                of_batch(windows)?,
+                windows,
                 "this class has no pool for windows, so their layers keep every token".to_owned(),
             ),
-            ("free pool", free, "pools are allocated at start-up, whatever requests hold".to_owned()),
+            (
+                "padding of pages",
+                rounded,
+                "pages of entries begin at multiples of what kernels read, and a budget counts index keys in FP8"
+                    .to_owned(),
+            ),
+            (
+                if pooled { "free pool" } else { "full pool beyond the batch" },
+                beyond(beyond_caches, rounded),
+                if pooled {
+                    given.to_owned()
+                } else {
+                    "the window pool is a part of the full one and must hold every window, and more than one and a page"
+                        .to_owned()
+                },
+            ),
+            (
+                if pooled { "free window pool" } else { "window pool beyond the windows" },
+                beyond_windows,
+                if pooled { given.to_owned() } else { self.pool().window_words() },
+            ),
+            (
+                "compressor state beyond the batch",
+                rings,
+                "rings of every request slot of the launch, and of every page of the window pool".to_owned(),
+            ),
         ];
         let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
         let kept = kept.map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why });
-        Ok(kept.chain(self.state_rows(self.share().requests)?).collect())
+        Ok(kept.chain(states).collect())
+    }
+
+    /// What the entries of the batch's pages take in a budget beyond their own bytes.
+    fn rounded_pages(&self, n: Tokens) -> Result<Bytes> {
+        let full = self.asked(n, self.share().requests).all_slots()?;
+        let budget = self.pool().budget(PoolTokens { full, window: Some(0) })?;
+        let dense = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+            Quantity::KvBytes | Quantity::IndexBytes => self.held_by(component, n, self.launch.page),
+            Quantity::WindowBytes if !self.pool().has_window_pool() => {
+                self.held_by(component, n, self.launch.page)
+            }
+            _ => Ok(Bytes::ZERO),
+        });
+        let dense = dense?.times(self.share().requests)?;
+        Ok(Bytes::new(budget.kv.plus(budget.index)?.get().saturating_sub(dense.get())))
     }
 
     /// Bytes of a part that the batch holds without the padding of [`Self::held_rows`].

@@ -9,6 +9,8 @@ mod held;
 mod launch;
 mod pool;
 mod requests;
+mod serving;
+mod slots;
 mod uniform;
 mod v4;
 mod v4_layout;
@@ -26,7 +28,7 @@ use crate::state::ComponentKind;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens, group_digits};
 use launch::Launch;
-use pool::{Pool, PoolTokens};
+use pool::{Pool, PoolParts, PoolTokens};
 
 /// What SGLang plans for one launch.
 pub(super) struct SgLangPlan<'q> {
@@ -66,32 +68,9 @@ impl<'q> SgLangPlan<'q> {
         let mut plan = Self { query, settings, launch, rank, pools, widest, warnings };
         plan.warnings.extend(plan.share().warning(query.batch));
         if plan.has_state()? {
-            plan.warn_of_states();
+            plan.warn_of_states()?;
         }
         Ok(plan)
-    }
-
-    /// What the figures of a model with recurrent state count, and what they cannot.
-    fn warn_of_states(&mut self) {
-        let slots = self.slots_per_request();
-        if slots > 1 {
-            let message = format!(
-                "each admitted request takes {slots} state slots, its own and those for reuse; reserved bytes count them \
-                 all, fixed bytes of a request its own alone"
-            );
-            self.warnings.push(Warning::new("radix_cache", message));
-        }
-        let pooled = self.settings.pool_tokens.is_some() || self.settings.available_kv_bytes.is_some();
-        if pooled && self.settings.state_slots.is_none() {
-            let message = "not given, and how many a launch makes follows from memory that is not known here; pool_bytes \
-                           counts none";
-            self.warnings.push(Warning::new("state_slots", message));
-        }
-        if self.settings.draft_tokens() > 0 {
-            let message =
-                "states that wait for drafts to be verified, one a draft token and request, are not counted";
-            self.warnings.push(Warning::new("num_speculative_tokens", message));
-        }
     }
 
     fn pool(&self) -> &Pool {
@@ -138,47 +117,19 @@ impl<'q> SgLangPlan<'q> {
         requests::state_slots_per_request(&self.settings, &self.launch)
     }
 
-    /// Bytes of the preallocated pools that `quantity` counts. How many state slots a launch makes follows from memory
-    /// that is not known here, so `pool_bytes` has those that are set.
+    /// Bytes of the preallocated pools that `quantity` counts. `pool_bytes` has the state slots that are set, or that a
+    /// launch makes beside a budget.
     fn pool_part(&self, quantity: Quantity) -> Result<Bytes> {
         let parts = self.pool().parts(self.tokens()?, &self.launch)?;
-        let unset = quantity == Quantity::PoolBytes && self.settings.state_slots.is_none();
-        let states = if unset { Bytes::ZERO } else { self.state_pool()? }.plus(parts.state)?;
-        Ok(match quantity {
-            Quantity::KvBytes => parts.kv,
-            Quantity::WindowBytes => parts.window,
-            Quantity::IndexBytes => parts.index,
-            Quantity::StateBytes => states,
-            Quantity::CrossBytes => Bytes::ZERO,
-            _ => parts.kv.plus(parts.window)?.plus(parts.index)?.plus(states)?,
-        })
-    }
-
-    /// Bytes that the batch holds in the pools: whole pages of the caches, and the slots of recurrent state.
-    fn held_part(&self, quantity: Quantity) -> Result<Bytes> {
-        self.held_at(quantity, self.query.context_for(quantity)?)
-    }
-
-    fn held_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-        let own_window_pool = self.pool().has_window_pool();
-        let of_batch = self
-            .rank
-            .sum_with_borrowed(|component| {
-                let kind = super::shard::quantity_of(component.kind);
-                let full_length = kind == Quantity::WindowBytes && !own_window_pool;
-                let counted = if full_length { Quantity::KvBytes } else { kind };
-                match quantity {
-                    _ if is_slot_state(component.kind) => Ok(Bytes::ZERO),
-                    Quantity::ResidentBytes => self.held_by(component, n, self.launch.page),
-                    _ if quantity == counted => self.held_by(component, n, self.launch.page),
-                    _ => Ok(Bytes::ZERO),
-                }
-            })?
-            .times(self.share().requests)?;
-        match quantity {
-            Quantity::ResidentBytes | Quantity::StateBytes => of_batch.plus(self.state_pool()?),
-            _ => Ok(of_batch),
-        }
+        let known = self.settings.state_slots.is_some() || self.settings.pool_tokens.is_none();
+        let slots = match (quantity, self.launch_slots()?.filter(|_| known)) {
+            (Quantity::PoolBytes, None) => Bytes::ZERO,
+            (Quantity::PoolBytes, Some(slots)) => {
+                self.state_bytes_per_slot()?.times(slots.saturating_add(1))?
+            }
+            _ => self.state_pool()?,
+        };
+        PoolParts { state: slots.plus(parts.state)?, ..parts }.of(quantity)
     }
 
     /// Bytes that one layer's component of a request of `n` tokens takes on one rank, in whole pages of `page` tokens.
@@ -195,29 +146,12 @@ impl<'q> SgLangPlan<'q> {
         }
     }
 
+    /// Of given pools, or of the smallest that serve the batch.
     fn part(&self, quantity: Quantity) -> Result<Bytes> {
-        if self.settings.pool_tokens.is_some() { self.pool_part(quantity) } else { self.held_part(quantity) }
-    }
-
-    /// State, and windows where they have a pool of their own.
-    fn fixed(&self) -> Result<Bytes> {
-        let own_window_pool = self.pool().has_window_pool();
-        self.rank.sum_with_borrowed(|component| match super::shard::quantity_of(component.kind) {
-            Quantity::WindowBytes if !own_window_pool => Ok(Bytes::ZERO),
-            _ => component.growth.fixed(self.query.context),
-        })
-    }
-
-    fn slope(&self) -> Result<crate::BytesPerToken> {
-        let mut slope = self.pool().growth_per_token()?.divided_by(self.launch.dcp)?;
-        if self.pool().has_window_pool() && self.query.context.is_some() {
-            for (component, layers) in self.rank.components_with_borrowed() {
-                if super::shard::quantity_of(component.kind) == Quantity::WindowBytes {
-                    slope = slope.plus(component.growth.slope(self.query.context)?.times(layers)?)?;
-                }
-            }
+        if self.settings.pool_tokens.is_some() {
+            return self.pool_part(quantity);
         }
-        Ok(slope)
+        self.serving_part(quantity, self.query.context_for(quantity)?)
     }
 
     fn checkpoints(&self) -> Result<Bytes> {
@@ -231,9 +165,12 @@ impl<'q> SgLangPlan<'q> {
             (None, None) => None,
             _ => Some(self.tokens()?.full),
         };
-        requests::admitted(&self.settings, &self.launch, capacity, self.has_state()?, || {
-            self.query.max_model_len()
-        })
+        let slots = if self.has_state()? {
+            Some(self.launch_slots()?.ok_or_else(|| needed("state_slots")))
+        } else {
+            None
+        };
+        requests::admitted(&self.settings, &self.launch, capacity, slots, || self.query.max_model_len())
     }
 
     /// Whether something says how large the pools are.
@@ -253,7 +190,7 @@ impl<'q> SgLangPlan<'q> {
             context: self.query.need_context()?,
             batch: self.share().requests,
         };
-        naive.factor(self.held_part(Quantity::ResidentBytes)?)
+        naive.factor(self.part(Quantity::ResidentBytes)?)
     }
 }
 
@@ -321,18 +258,23 @@ impl Profile for SgLangPlan<'_> {
         self.held_content(quantity)
     }
 
-    /// The slots of the state pool, where nothing else is state.
+    /// The slots of the state pool, where nothing else is state, and pages of pools.
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
         let state = self.state_bytes_per_slot()?;
-        let slots_alone = || Ok::<_, Error>(self.part(quantity)? == self.state_pool()?);
-        if quantity != Quantity::StateBytes || state == Bytes::ZERO || !slots_alone()? {
+        if quantity != Quantity::StateBytes || state == Bytes::ZERO {
+            return match self.query.context.filter(|_| self.settings.pool_tokens.is_none()) {
+                Some(n) => self.pool().worked(quantity, self.serving(n)?),
+                None => Ok(None),
+            };
+        }
+        if self.part(quantity)? != self.state_pool()? {
             return Ok(None);
         }
         let slots = match self.settings.state_slots {
             Some(slots) => group_digits(slots / self.launch.attention_dp),
             None => format!("{} × {}", self.share().requests, self.slots_per_request()),
         };
-        Ok(Some(format!("({slots} + 1) slots × {} B", group_digits(state.get()))))
+        Ok(Some(format!("({slots} + 1) slots × {} B; {}", group_digits(state.get()), self.slot_words()?)))
     }
 
     fn padding_of(&self) -> Option<PaddingOf> {
@@ -346,7 +288,7 @@ impl Profile for SgLangPlan<'_> {
             return if self.query.context.is_some() { self.held_rows() } else { Ok(Vec::new()) };
         }
         let mut found = Vec::new();
-        if self.settings.state_slots.is_some() {
+        if self.launch_slots()?.is_some() {
             found.extend(self.padded_slot()?);
         }
         let empty = self
@@ -364,12 +306,16 @@ impl Profile for SgLangPlan<'_> {
         self.held_rows()
     }
 
+    fn fits(&self, memory: Bytes) -> Result<Option<bool>> {
+        self.serves(memory).map(Some)
+    }
+
     fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
         let pooled = self.settings.pool_tokens.is_some();
         Some(if pooled {
             self.pool_part(Quantity::ResidentBytes)
         } else {
-            self.held_at(Quantity::ResidentBytes, context)
+            self.serving_part(Quantity::ResidentBytes, context)
         })
     }
 
@@ -398,6 +344,7 @@ impl Profile for SgLangPlan<'_> {
     fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.warnings.clone();
         warnings.extend(self.pool().warnings(self.query.architecture));
+        warnings.extend(self.too_small());
         warnings
     }
 }

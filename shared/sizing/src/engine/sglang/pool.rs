@@ -2,10 +2,12 @@
 
 use super::classes::{PoolKind, pool_kind};
 use super::launch::Launch;
+use super::serving::Asked;
 use super::uniform::UniformPool;
 use super::v4::V4Pool;
 use super::windowed::WindowedPool;
 use crate::architecture::Architecture;
+use crate::engine::Quantity;
 use crate::engine::shard::RankState;
 use crate::settings::Settings;
 use crate::warning::Warning;
@@ -40,6 +42,20 @@ pub(super) struct PoolParts {
     pub(super) state: Bytes,
 }
 
+impl PoolParts {
+    /// The part that `quantity` counts; all of them for every other quantity.
+    pub(super) fn of(&self, quantity: Quantity) -> Result<Bytes> {
+        match quantity {
+            Quantity::KvBytes => Ok(self.kv),
+            Quantity::WindowBytes => Ok(self.window),
+            Quantity::IndexBytes => Ok(self.index),
+            Quantity::StateBytes => Ok(self.state),
+            Quantity::CrossBytes => Ok(Bytes::ZERO),
+            _ => self.kv.plus(self.window)?.plus(self.index)?.plus(self.state),
+        }
+    }
+}
+
 impl Pool {
     pub(super) fn new(
         architecture: &Architecture,
@@ -63,15 +79,6 @@ impl Pool {
         }
     }
 
-    /// Bytes that one more token of a request takes beyond every window.
-    pub(super) fn growth_per_token(&self) -> Result<BytesPerToken> {
-        match self {
-            Self::Uniform(pool) => pool.bytes_per_token(),
-            Self::Windowed(pool) => pool.growth_per_token(),
-            Self::V4(pool) => pool.growth_per_token(),
-        }
-    }
-
     /// Tokens that fit a budget of bytes.
     pub(super) fn of_budget(&self, available: u64, launch: &Launch) -> Result<PoolTokens> {
         match self {
@@ -90,6 +97,35 @@ impl Pool {
         }
     }
 
+    /// The smallest pools that hold a batch.
+    pub(super) fn serving(&self, asked: Asked, launch: &Launch) -> Result<PoolTokens> {
+        match self {
+            Self::Uniform(_) => Ok(PoolTokens { full: asked.all_slots()?, window: None }),
+            Self::Windowed(pool) => pool.serving(asked, launch),
+            Self::V4(pool) => pool.serving(asked),
+        }
+    }
+
+    /// Bytes of a budget from which pools of these tokens come: without the pages that pad tensors, which the engine
+    /// allocates beyond its budget.
+    pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {
+        match self {
+            Self::Uniform(pool) => pool.budget(tokens),
+            Self::Windowed(pool) => pool.budget(tokens),
+            Self::V4(pool) => pool.budget(tokens),
+        }
+    }
+
+    /// State of one request beside what follows its tokens, where windows follow them too; `None` where they do not, or
+    /// have no pool.
+    pub(super) fn state_of_request(&self) -> Option<Result<Bytes>> {
+        match self {
+            Self::Uniform(_) => None,
+            Self::Windowed(pool) => pool.follows_tokens().then_some(Ok(Bytes::ZERO)),
+            Self::V4(pool) => pool.follows_tokens().then(|| pool.ring_of_request()),
+        }
+    }
+
     /// Bytes of the tensors for these tokens.
     pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {
         match self {
@@ -102,6 +138,30 @@ impl Pool {
     /// Whether window layers keep their window only.
     pub(super) fn has_window_pool(&self) -> bool {
         !matches!(self, Self::Uniform(_))
+    }
+
+    /// How a part of [`Self::budget`] comes about, where it is no product of tokens and layers.
+    pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens) -> Result<Option<String>> {
+        match self {
+            Self::Windowed(pool) if quantity == Quantity::WindowBytes => pool.worked(tokens),
+            Self::V4(pool) => pool.worked(quantity, tokens),
+            Self::Uniform(_) | Self::Windowed(_) => Ok(None),
+        }
+    }
+
+    /// What decides the tokens of the window pool, in words.
+    pub(super) fn window_words(&self) -> String {
+        let follows = match self {
+            Self::Uniform(_) => None,
+            Self::Windowed(pool) => pool.ratio(),
+            Self::V4(pool) => pool.ratio(),
+        };
+        match follows {
+            Some(ratio) => format!(
+                "the window pool has {ratio} tokens for each of the full pool, whatever requests hold"
+            ),
+            None => "the window pool has room for what the requests of the launch hold at worst".to_owned(),
+        }
     }
 
     /// What the pool costs more than the model needs.
@@ -130,6 +190,37 @@ impl Pool {
         }
         warnings
     }
+}
+
+/// The fewest tokens, in whole pages, of which the part `ratio` is at least `window` tokens in whole pages.
+pub(super) fn tokens_for_window(window: u64, ratio: f64, page: u64) -> Result<u64> {
+    let (numerator, denominator) = decimal(ratio)?;
+    let overflow = || Error::overflow(format!("{window} window tokens / {ratio}"));
+    let least = window.checked_mul(denominator).ok_or_else(overflow)?.div_ceil(numerator.max(1));
+    let mut full = least.checked_next_multiple_of(page).ok_or_else(overflow)?;
+    // The engine truncates a floating point product, which may be one page short.
+    while window_of_ratio(full, ratio, page) < window {
+        full = full.checked_add(page).ok_or_else(overflow)?;
+    }
+    Ok(full)
+}
+
+/// Tokens of the window pool beside `full` tokens: whole pages of their part.
+pub(super) fn window_of_ratio(full: u64, ratio: f64, page: u64) -> u64 {
+    aligned(truncated(full as f64 * ratio), page)
+}
+
+/// `cost × tokens × ratio`, rounded up to a byte.
+pub(super) fn part_of(cost: BytesPerToken, tokens: u64, ratio: f64) -> Result<Bytes> {
+    let (numerator, denominator) = decimal(ratio)?;
+    rounded_up(cost.times(numerator)?.divided_by(denominator)?, tokens)
+}
+
+/// `cost × tokens`, rounded up to a byte.
+pub(super) fn rounded_up(cost: BytesPerToken, tokens: u64) -> Result<Bytes> {
+    let bytes = u128::from(cost.numerator()) * u128::from(tokens);
+    let whole = u64::try_from(bytes.div_ceil(u128::from(cost.denominator())));
+    whole.map(Bytes::new).map_err(|_| Error::overflow(format!("{tokens} tokens of a pool")))
 }
 
 /// `tokens` rounded down to whole pages.

@@ -33,17 +33,16 @@ pub(super) fn asked(launch: &Launch) -> Option<u64> {
 }
 
 /// Requests that are admitted at once: what was asked or estimated from the pool's tokens, at most half the tokens, and
-/// at most what the state slots allow (`resolve_max_num_reqs`). A launch makes those slots from the memory that weights
-/// leave (`_handle_max_mamba_cache`), of which the budget of the caches is the rest, so they must be given.
+/// at most what the `slots` of a model with recurrent state allow (`resolve_max_num_reqs`).
 ///
 /// # Errors
 ///
-/// Neither tokens nor requests are known, or the state slots of a model with recurrent state are not.
+/// Neither tokens nor requests are known, or the slots are not.
 pub(super) fn admitted(
     settings: &Settings,
     launch: &Launch,
     capacity: Option<u64>,
-    has_state: bool,
+    slots: Option<Result<u64>>,
     context: impl Fn() -> Result<u64>,
 ) -> Result<u64> {
     let by_tokens = match (asked(launch), capacity) {
@@ -52,11 +51,10 @@ pub(super) fn admitted(
         (None, Some(tokens)) => Some(estimated(tokens, context()?).min(tokens / 2)),
         (None, None) => None,
     };
-    if !has_state {
+    let Some(slots) = slots else {
         return by_tokens.ok_or_else(|| needed("max_running_requests or available_kv_bytes"));
-    }
-    let slots = settings.state_slots.ok_or_else(|| needed("state_slots"))? / launch.attention_dp;
-    let by_state = slots / state_slots_per_request(settings, launch);
+    };
+    let by_state = slots? / state_slots_per_request(settings, launch);
     Ok(by_tokens.map_or(by_state, |tokens| tokens.min(by_state)))
 }
 

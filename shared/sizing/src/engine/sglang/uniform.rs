@@ -77,6 +77,11 @@ impl UniformPool {
         Ok(PoolTokens { full: aligned(available / cell, launch.page), window: None })
     }
 
+    pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {
+        let (kv, index) = (self.kv.times(tokens.full)?, self.index.times(tokens.full)?);
+        Ok(PoolParts { kv, index, ..PoolParts::default() })
+    }
+
     /// Each tensor has one page more than its tokens.
     pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {
         let slots = tokens.full.saturating_add(launch.page);

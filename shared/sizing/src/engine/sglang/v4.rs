@@ -2,15 +2,20 @@
 //! (`DSV4PoolConfigurator`, `mem_cache/deepseek_v4_memory_pool.py`).
 
 use super::launch::Launch;
-use super::pool::{PoolParts, PoolTokens, aligned, decimal, truncated};
+use super::pool::{
+    PoolParts, PoolTokens, aligned, decimal, part_of, rounded_up, tokens_for_window, truncated,
+    window_of_ratio,
+};
 use super::requests;
+use super::serving::Asked;
 use super::v4_layout::{PageLayout, index_format, is_low};
 use super::windowed::worst_case_tokens;
+use crate::engine::Quantity;
 use crate::engine::shard::RankState;
 use crate::format::IndexFormat;
 use crate::mixer::{CompressedAttention, Compression, Generation, Mixer};
 use crate::settings::Settings;
-use crate::{Bytes, BytesPerToken, Error, Result};
+use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
 /// Tokens of a group whose compressor keeps overlapping halves, with an indexer.
 const SPARSE_RATIO: u64 = 4;
@@ -218,7 +223,7 @@ impl V4Pool {
         scaled.divided_by(self.layers)
     }
 
-    pub(super) fn growth_per_token(&self) -> Result<BytesPerToken> {
+    fn growth_per_token(&self) -> Result<BytesPerToken> {
         let [entries, keys] = self.full_page()?;
         self.with_drafts(BytesPerToken::new(entries.plus(keys)?, self.page)?)
     }
@@ -240,11 +245,14 @@ impl V4Pool {
     fn slot_state(&self) -> Result<Bytes> {
         let row = Bytes::new(2 * self.width * 4);
         [DENSE_RATIO, PAIR_RATIO].into_iter().try_fold(Bytes::ZERO, |total, ratio| {
-            let layers = self.layers_of(ratio);
-            let ring = self.ring(ratio);
-            let rows = self.requests.saturating_add(1).saturating_mul(ring).saturating_add(ring + 1);
-            total.plus(row.times(rows.next_multiple_of(ratio))?.times(layers)?)
+            total.plus(row.times(self.slot_rows(ratio))?.times(self.layers_of(ratio))?)
         })
+    }
+
+    fn slot_rows(&self, ratio: u64) -> u64 {
+        let ring = self.ring(ratio);
+        let rows = self.requests.saturating_add(1).saturating_mul(ring).saturating_add(ring + 1);
+        rows.next_multiple_of(ratio)
     }
 
     /// Slots of V4.1's index pools: a page of tokens more, and a page of its own.
@@ -285,7 +293,7 @@ impl V4Pool {
         let full = aligned(tokens, self.page);
         let window = match self.size {
             WindowSize::Cap(cap) => cap,
-            WindowSize::Ratio(ratio) => aligned(truncated(full as f64 * ratio), self.page),
+            WindowSize::Ratio(ratio) => window_of_ratio(full, ratio, self.page),
         };
         if matches!(self.size, WindowSize::Ratio(_)) && self.window.saturating_add(self.page) >= window {
             let what = format!(
@@ -295,6 +303,126 @@ impl V4Pool {
             return Err(Error::setting("swa_full_tokens_ratio", what));
         }
         Ok(PoolTokens { full, window: Some(window) })
+    }
+
+    /// The part of the full pool's tokens that the window pool has, where it follows them.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        match self.size {
+            WindowSize::Ratio(ratio) => Some(ratio),
+            WindowSize::Cap(_) => None,
+        }
+    }
+
+    /// Whether the window pool is a part of the full one.
+    pub(super) fn follows_tokens(&self) -> bool {
+        self.ratio().is_some()
+    }
+
+    /// Rows of the rings that one request slot has.
+    pub(super) fn ring_of_request(&self) -> Result<Bytes> {
+        let row = Bytes::new(2 * self.width * 4);
+        [DENSE_RATIO, PAIR_RATIO].into_iter().try_fold(Bytes::ZERO, |total, ratio| {
+            total.plus(row.times(self.ring(ratio))?.times(self.layers_of(ratio))?)
+        })
+    }
+
+    /// Windows of all requests, and no less than a launch accepts: more than one window and a page.
+    pub(super) fn serving(&self, asked: Asked) -> Result<PoolTokens> {
+        let windows = asked.window_slots(self.window, self.page)?;
+        Ok(match self.size {
+            WindowSize::Ratio(ratio) => {
+                let least = aligned(self.window.saturating_add(2 * self.page), self.page);
+                let full = tokens_for_window(windows.max(least), ratio, self.page)?.max(asked.all_slots()?);
+                PoolTokens { full, window: Some(window_of_ratio(full, ratio, self.page)) }
+            }
+            WindowSize::Cap(cap) => PoolTokens { full: asked.all_slots()?.max(self.page), window: Some(cap) },
+        })
+    }
+
+    /// What a budget counts for these tokens, and state of every request slot.
+    pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {
+        let [entries, keys] = self.full_page()?;
+        let [records, rows] = self.window_page()?;
+        let each = |bytes: Bytes| self.with_drafts(BytesPerToken::new(bytes, self.page)?);
+        let of_windows = |bytes: Bytes| match self.size {
+            WindowSize::Ratio(ratio) => part_of(each(bytes)?, tokens.full, ratio),
+            WindowSize::Cap(cap) => rounded_up(each(bytes)?, cap),
+        };
+        Ok(PoolParts {
+            kv: rounded_up(each(entries)?, tokens.full)?.plus(self.low_padding(tokens.full)?)?,
+            index: rounded_up(each(keys)?, tokens.full)?,
+            window: of_windows(records)?,
+            state: of_windows(rows)?.plus(self.slot_state()?)?,
+        })
+    }
+
+    /// How a part of [`Self::budget`] comes about: pages of every kind, where no draft or padding is in it.
+    pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens) -> Result<Option<String>> {
+        if self.drafts > 0 || self.low_padding(tokens.full)? > Bytes::ZERO {
+            return Ok(None);
+        }
+        let pages = group_digits(tokens.full / self.page);
+        let layers = |layers: u64| crate::state::counted(layers, "layer", "layers");
+        let window_pages = match self.size {
+            WindowSize::Ratio(ratio) => {
+                let (part, of) = decimal(ratio)?;
+                format!("{pages} pages × {part}/{of}")
+            }
+            WindowSize::Cap(cap) => format!("{} pages", group_digits(cap / self.page)),
+        };
+        let mut terms = Vec::new();
+        for stream in &self.streams {
+            let own = format!("{pages} pages × {}", layers(stream.layers));
+            match (quantity, stream.keys) {
+                (Quantity::KvBytes, _) => {
+                    terms.push(format!("{own} × {} B", group_digits(stream.page.get())))
+                }
+                (Quantity::IndexBytes, Some(keys)) => {
+                    let count = self.page / stream.ratio;
+                    terms.push(format!("{own} × {count} keys × {} B", keys.budgeted.get()));
+                }
+                _ => {}
+            }
+        }
+        let row = 2 * self.width * 4;
+        match quantity {
+            Quantity::WindowBytes => {
+                let page = group_digits(self.window_page.get());
+                terms.push(format!("{window_pages} × {} × {page} B", layers(self.layers)));
+            }
+            Quantity::StateBytes => {
+                let (sparse, ring) = (self.layers_of(SPARSE_RATIO), self.ring(SPARSE_RATIO));
+                if sparse > 0 {
+                    let bytes = group_digits(self.sparse_row());
+                    terms.push(format!("{window_pages} × {} × {ring} rows × {bytes} B", layers(sparse)));
+                }
+                for ratio in [DENSE_RATIO, PAIR_RATIO].into_iter().filter(|ratio| self.layers_of(*ratio) > 0)
+                {
+                    let rows = group_digits(self.slot_rows(ratio));
+                    let own = layers(self.layers_of(ratio));
+                    terms.push(format!("{own} × {rows} rows × {} B", group_digits(row)));
+                }
+            }
+            _ => {}
+        }
+        let why = match quantity {
+            Quantity::StateBytes => {
+                format!(
+                    "; rows of {} request slots, one more, and of window pages",
+                    group_digits(self.requests)
+                )
+            }
+            Quantity::WindowBytes => format!("; pages of {} tokens, {}", self.page, self.window_words()),
+            _ => format!("; pages of {} tokens", self.page),
+        };
+        Ok((!terms.is_empty()).then(|| format!("{}{why}", terms.join(" + "))))
+    }
+
+    fn window_words(&self) -> String {
+        match self.size {
+            WindowSize::Ratio(ratio) => format!("{ratio} window tokens for each of the full pool"),
+            WindowSize::Cap(_) => "as many as the requests of the launch hold at worst".to_owned(),
+        }
     }
 
     /// Allocators keep a whole page of tokens free, which is `ratio` pages of entries (`_num_dsv4_physical_kv_pages`).

@@ -2,13 +2,17 @@
 
 use super::classes;
 use super::launch::{Launch, Overlap};
-use super::pool::{PoolParts, PoolTokens, aligned, decimal, floor_divided, truncated};
+use super::pool::{
+    PoolParts, PoolTokens, aligned, decimal, floor_divided, part_of, tokens_for_window, truncated,
+    window_of_ratio,
+};
+use super::serving::Asked;
 use crate::architecture::Architecture;
 use crate::engine::Quantity;
 use crate::engine::shard::{RankState, quantity_of};
 use crate::growth::Growth;
 use crate::settings::Settings;
-use crate::{Bytes, BytesPerToken, Error, Result};
+use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
 /// Tokens between two evictions of a window (`SGLANG_SWA_EVICTION_INTERVAL`).
 const EVICTION_INTERVAL: u64 = 128;
@@ -94,7 +98,7 @@ impl WindowedPool {
         self.full.plus(self.index)
     }
 
-    pub(super) fn growth_per_token(&self) -> Result<BytesPerToken> {
+    fn growth_per_token(&self) -> Result<BytesPerToken> {
         BytesPerToken::new(self.full_cell()?, 1)
     }
 
@@ -136,7 +140,7 @@ impl WindowedPool {
     pub(super) fn of_tokens(&self, tokens: u64, launch: &Launch) -> Result<PoolTokens> {
         let full = aligned(tokens, launch.page);
         let window = match self.size {
-            WindowSize::Ratio(ratio) => aligned(truncated(full as f64 * ratio), launch.page),
+            WindowSize::Ratio(ratio) => window_of_ratio(full, ratio, launch.page),
             WindowSize::Alone => full,
             WindowSize::Cap(cap) => cap.min(tokens),
         };
@@ -149,6 +153,63 @@ impl WindowedPool {
             return Err(Error::setting("swa_full_tokens_ratio", what));
         }
         Ok(PoolTokens { full, window: Some(window) })
+    }
+
+    /// The part of the full pool's tokens that the window pool has, where it follows them.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        match self.size {
+            WindowSize::Ratio(ratio) => Some(ratio),
+            _ => None,
+        }
+    }
+
+    /// Whether the window pool is a part of the full one.
+    pub(super) fn follows_tokens(&self) -> bool {
+        self.ratio().is_some()
+    }
+
+    /// Windows of all requests, and no less than a launch accepts: more than one window and a page.
+    pub(super) fn serving(&self, asked: Asked, launch: &Launch) -> Result<PoolTokens> {
+        let windows = asked.window_slots(self.longest, launch.page)?;
+        Ok(match self.size {
+            WindowSize::Ratio(ratio) => {
+                let least = self.longest.saturating_add(launch.page).saturating_add(1);
+                let least = aligned(least.saturating_add(launch.page - 1), launch.page);
+                let full = tokens_for_window(windows.max(least), ratio, launch.page)?.max(asked.all_slots()?);
+                PoolTokens { full, window: Some(window_of_ratio(full, ratio, launch.page)) }
+            }
+            WindowSize::Alone => PoolTokens { full: windows, window: Some(windows) },
+            WindowSize::Cap(cap) => PoolTokens { full: asked.all_slots()?, window: Some(cap) },
+        })
+    }
+
+    /// The budget counts the ratio itself, not the whole pages of its tokens.
+    pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {
+        let window = match self.size {
+            WindowSize::Ratio(ratio) => part_of(BytesPerToken::new(self.window, 1)?, tokens.full, ratio)?,
+            WindowSize::Alone | WindowSize::Cap(_) => self.window.times(tokens.window.unwrap_or(0))?,
+        };
+        let (kv, index) = (self.full.times(tokens.full)?, self.index.times(tokens.full)?);
+        Ok(PoolParts { kv, index, window, state: Bytes::ZERO })
+    }
+
+    /// How the windows of [`Self::budget`] come about.
+    pub(super) fn worked(&self, tokens: PoolTokens) -> Result<Option<String>> {
+        let bytes = group_digits(self.window.get());
+        Ok(match self.size {
+            WindowSize::Ratio(ratio) => {
+                let (part, of) = decimal(ratio)?;
+                let full = group_digits(tokens.full);
+                Some(format!(
+                    "{full} tokens × {part}/{of} × {bytes} B; {ratio} window tokens for each of the full pool"
+                ))
+            }
+            WindowSize::Alone => None,
+            WindowSize::Cap(cap) => Some(format!(
+                "{} tokens × {bytes} B; as many as the requests of the launch hold at worst",
+                group_digits(cap)
+            )),
+        })
     }
 
     pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {

@@ -1,0 +1,123 @@
+//! The smallest pools that serve a batch, in bytes of the budget that SGLang sizes its pools from.
+
+use super::pool::{PoolParts, PoolTokens};
+use super::{SgLangPlan, group_digits, is_slot_state};
+use crate::engine::shard::quantity_of;
+use crate::engine::{Profile, Quantity};
+use crate::warning::Warning;
+use crate::{Bytes, Error, Result, Tokens};
+
+/// What a batch asks of the pools of one rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) requests: u64,
+    /// Tokens of each request.
+    pub(super) tokens: u64,
+    /// Token slots of each request on this rank, in whole pages.
+    pub(super) slots: u64,
+}
+
+impl Asked {
+    /// Slots of all requests.
+    ///
+    /// # Errors
+    ///
+    /// An overflow.
+    pub(super) fn all_slots(&self) -> Result<u64> {
+        multiply(self.slots, self.requests)
+    }
+
+    /// Slots of all requests in a pool of windows, in whole pages of `page` tokens.
+    ///
+    /// # Errors
+    ///
+    /// An overflow.
+    pub(super) fn window_slots(&self, window: u64, page: u64) -> Result<u64> {
+        multiply(self.tokens.min(window).next_multiple_of(page), self.requests)
+    }
+}
+
+impl SgLangPlan<'_> {
+    pub(super) fn asked(&self, n: Tokens, requests: u64) -> Asked {
+        let slots = n.get().div_ceil(self.launch.dcp).next_multiple_of(self.launch.page);
+        Asked { requests, tokens: n.get(), slots }
+    }
+
+    /// The smallest pools that hold the batch: its tokens, and windows beside them in the pool's own proportion.
+    pub(super) fn serving(&self, n: Tokens) -> Result<PoolTokens> {
+        self.pool().serving(self.asked(n, self.share().requests), &self.launch)
+    }
+
+    /// Bytes of the budget for those pools, and of the state slots.
+    pub(super) fn serving_part(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+        let caches = self.pool().budget(self.serving(n)?)?;
+        let parts = PoolParts { state: caches.state.plus(self.state_pool()?)?, ..caches };
+        parts.of(quantity)?.plus(self.apart(quantity, n)?.times(self.share().requests)?)
+    }
+
+    /// What one request has beside the pools and state slots: an encoder's output, and compressors without a pool.
+    fn apart(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+        self.rank.sum_with_borrowed(|component| {
+            let kind = quantity_of(component.kind);
+            let compressor = kind == Quantity::StateBytes && !is_slot_state(component.kind);
+            let counted = kind == Quantity::CrossBytes || (compressor && !self.pool().has_window_pool());
+            if counted && [kind, Quantity::ResidentBytes].contains(&quantity) {
+                return component.bytes(n);
+            }
+            Ok(Bytes::ZERO)
+        })
+    }
+
+    /// Whether one request is so short that its pools are the least that a launch accepts.
+    fn is_least(&self, n: Tokens) -> Result<bool> {
+        let one = self.asked(n, 1);
+        Ok(self.pool().serving(one, &self.launch)?.full > one.slots)
+    }
+
+    /// What one more token of one request adds to the pools.
+    pub(super) fn slope(&self) -> Result<crate::BytesPerToken> {
+        match self.query.context {
+            Some(n) if self.is_least(n)? => Ok(crate::BytesPerToken::ZERO),
+            _ => self.pool().bytes_per_token()?.divided_by(self.launch.dcp),
+        }
+    }
+
+    /// What a request takes whatever its length: its own state, and windows whose pool does not follow the tokens.
+    pub(super) fn fixed(&self) -> Result<Bytes> {
+        let cross = self.apart(Quantity::CrossBytes, self.query.context.unwrap_or_default())?;
+        let state = self.state_bytes_per_slot()?.plus(cross)?;
+        if let Some(n) = self.query.context.filter(|n| matches!(self.is_least(*n), Ok(true))) {
+            let least = self.pool().serving(self.asked(n, 1), &self.launch)?;
+            return self.pool().budget(least)?.of(Quantity::ResidentBytes)?.plus(state);
+        }
+        if let Some(own) = self.pool().state_of_request() {
+            return own?.plus(state);
+        }
+        let own_window_pool = self.pool().has_window_pool();
+        self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+            Quantity::WindowBytes if !own_window_pool => Ok(Bytes::ZERO),
+            _ => component.growth.fixed(self.query.context),
+        })
+    }
+
+    /// Says where given pools are too small for the batch.
+    pub(super) fn too_small(&self) -> Option<Warning> {
+        let n = self.query.context.filter(|_| self.has_pools())?;
+        let (needed, own) = (self.serving(n).ok()?, self.tokens().ok()?);
+        let name = if self.settings.pool_tokens.is_some() { "pool_tokens" } else { "available_kv_bytes" };
+        let ranks = self.launch.dcp;
+        let all = |tokens: u64| group_digits(tokens.saturating_mul(ranks));
+        (needed.full > own.full).then(|| {
+            let message = format!(
+                "the pool has {} tokens, and this batch needs {}; SGLang runs fewer of its requests at once, or refuses them",
+                all(own.full),
+                all(needed.full)
+            );
+            Warning::new(name, message)
+        })
+    }
+}
+
+fn multiply(slots: u64, requests: u64) -> Result<u64> {
+    slots.checked_mul(requests).ok_or_else(|| Error::overflow(format!("{slots} slots × {requests} requests")))
+}

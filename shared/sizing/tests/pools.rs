@@ -1,0 +1,152 @@
+//! What SGLang's pools must have for a batch, and what fits a memory: the inversion of the same pools.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::engine::{
+    Engine, EngineKind, Query, answer, largest_batch_in, largest_context_in, report, reserved_bytes,
+};
+use kvscope_sizing::{Architecture, Bytes, LargestContext, Settings, Tokens, catalogue, find_entry};
+
+fn catalogued(id: &str) -> Architecture {
+    find_entry(id).unwrap().architecture().unwrap()
+}
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    let mut settings = Settings::default();
+    for (name, value) in pairs {
+        settings.set(name, value).unwrap();
+    }
+    settings
+}
+
+fn figure(id: &str, pairs: &[(&str, &str)], quantity: &str) -> f64 {
+    let settings = settings(pairs);
+    let architecture = catalogued(id);
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &settings).unwrap();
+    answer(&query, quantity.parse().unwrap()).unwrap().as_f64()
+}
+
+fn largest(id: &str, memory: u64, pairs: &[(&str, &str)]) -> u64 {
+    let settings = settings(pairs);
+    let architecture = catalogued(id);
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &settings).unwrap();
+    match largest_context_in(&query, Bytes::new(memory), Tokens::MAX).unwrap() {
+        LargestContext::Budget { tokens } => tokens.get(),
+        other => panic!("{id}: {other:?}"),
+    }
+}
+
+/// Gemma 4 31B: 10 full layers of 4 heads × 2 × 512 × 2 B and 50 window layers of 16 heads × 2 × 256 × 2 B, of which
+/// four fifths come with every token: 81,920 + 0.8 × 819,200 = 737,280 B.
+#[test]
+fn windows_come_in_their_part_of_the_full_pool() {
+    let id = "gemma-4-31b";
+    let cell: u32 = 10 * 4 * 2 * 512 * 2 + 50 * 16 * 2 * 256 * 2 * 8 / 10;
+    assert_eq!(cell, 737_280);
+    assert_eq!(figure(id, &[("context", "100000")], "resident_bytes"), f64::from(cell) * 100_000.0);
+    assert_eq!(figure(id, &[], "slope_bytes_per_token"), f64::from(cell));
+    let two = [("context", "50000"), ("batch", "2")];
+    assert_eq!(figure(id, &two, "resident_bytes"), f64::from(cell) * 100_000.0);
+    // 60 GiB / 737,280 B: the line of the pool at that memory.
+    let memory = 60 << 30;
+    assert_eq!(largest(id, memory, &[]), memory / u64::from(cell));
+    assert_eq!(largest(id, memory, &[]), 87_381);
+}
+
+/// What fits is never more than the tokens of the pool that this memory makes, whatever the model.
+#[test]
+fn what_fits_is_no_more_than_the_pool() {
+    let mut compared = 0;
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for gib in [20_u64, 60] {
+            let memory = gib << 30;
+            let budget = Settings { available_kv_bytes: Some(memory), ..Settings::default() };
+            let query = Query::new(&architecture, Engine::newest(EngineKind::SgLang), &budget).unwrap();
+            let Ok(tokens) = answer(&query, "logged_kv_tokens".parse().unwrap()) else { continue };
+            let plain = Settings::default();
+            let query = Query::new(&architecture, Engine::newest(EngineKind::SgLang), &plain).unwrap();
+            let fits = match largest_context_in(&query, Bytes::new(memory), Tokens::MAX).unwrap() {
+                LargestContext::Nothing => 0,
+                LargestContext::Budget { tokens } | LargestContext::Limit { tokens } => tokens.get(),
+            };
+            assert!(fits <= tokens.whole().unwrap(), "{}: {fits} in a pool of {tokens}", entry.id);
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+/// Qwen3.5-397B over 8 ranks: 15 layers of 2 × 256 × 2 B, 15,360 B a token, and slots of 24,007,680 B. A launch gives states
+/// 9/19 of the memory (`_handle_max_mamba_cache`): of 60 GiB 1271 whole slots, and the rest to the caches.
+#[test]
+fn states_have_their_part_of_the_memory() {
+    let memory = 60_u64 << 30;
+    let slot = 45 * (8 * 128 * 128 * 4 + 3 * 1536 * 2);
+    let slots = memory * 9 / 19 / slot;
+    assert_eq!(slots, 1271);
+    let tokens = (memory - slots * slot) / 15_360;
+    assert_eq!(largest("qwen3.5-397b-a17b", memory, &[("tp", "8")]), tokens);
+    // As many slots as are set leave the rest to the caches: 6 and one more.
+    let set = [("tp", "8"), ("state_slots", "6")];
+    assert_eq!(largest("qwen3.5-397b-a17b", memory, &set), (memory - 7 * slot) / 15_360);
+    // Requests of 1000 tokens: five slots each, and one more.
+    let own = settings(&[("tp", "8")]);
+    let architecture = catalogued("qwen3.5-397b-a17b");
+    let query = Query::new(&architecture, "sglang".parse().unwrap(), &own).unwrap();
+    assert_eq!(largest_batch_in(&query, Bytes::new(memory), Tokens::new(1000)), Ok(Some((slots - 1) / 5)));
+}
+
+/// A pool with fewer tokens than the batch needs says both.
+#[test]
+fn pools_that_are_too_small_are_told() {
+    let told = |pairs: &[(&str, &str)], name: &str| {
+        let (settings, architecture) = (settings(pairs), catalogued("glm-4.5"));
+        let query = Query::new(&architecture, "sglang".parse().unwrap(), &settings).unwrap();
+        let found = report(&query).unwrap().warnings.into_iter().find(|warning| warning.field == name);
+        found.map(|warning| warning.message)
+    };
+    let message = told(&[("context", "100000"), ("pool_tokens", "1")], "pool_tokens").unwrap();
+    assert!(message.contains("has 1 tokens") && message.contains("needs 100,000"), "{message}");
+    // 92 layers × 8 heads × 2 × 128 × 2 B: 376,832 B a token, 26,537 tokens in 10 GB.
+    let message =
+        told(&[("context", "30000"), ("available_kv_bytes", "10GB")], "available_kv_bytes").unwrap();
+    assert!(message.contains("has 26,537 tokens") && message.contains("needs 30,000"), "{message}");
+    assert_eq!(told(&[("context", "20000"), ("available_kv_bytes", "10GB")], "available_kv_bytes"), None);
+}
+
+/// Over whole blocks, pages and entries the growth of what is reserved is the slope, in every engine, on one rank and on
+/// one of eight.
+#[test]
+fn reserved_bytes_grow_by_the_slope() {
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for kind in EngineKind::ALL {
+            for tp in [1, 8] {
+                let settings = Settings { tp: Some(tp), ..Settings::default() };
+                let mut query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+                query.context = Some(Tokens::new(1 << 21));
+                let Ok(found) = report(&query) else { continue };
+                let block = found.figure("attention_block_size".parse().unwrap());
+                let block = block.and_then(kvscope_sizing::engine::Figure::whole).unwrap_or(1).max(1);
+                // Ten for parts of a pool, 2^17 for entries of 256 × 128 tokens in cells.
+                let step = block * 10 * (1 << 17);
+                let at = |tokens: u64| {
+                    let context = Some(Tokens::new((1 << 21) + tokens));
+                    reserved_bytes(&Query { context, ..query.clone() })
+                };
+                let (Ok(before), Ok(after)) = (at(0), at(step)) else { continue };
+                let slope = answer(&query, "slope_bytes_per_token".parse().unwrap()).unwrap().as_f64();
+                let grown = (after.get() - before.get()) as f64 / step as f64;
+                compared += 1;
+                if (grown - slope).abs() > slope * 1e-9 {
+                    wrong.push(format!("{} in {}, tp {tp}: {slope} for {grown}", entry.id, kind.name()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared > 600, "{compared}");
+}
