@@ -5,6 +5,7 @@
 
 mod align;
 mod capacity;
+mod checks;
 mod gpu;
 mod group;
 mod layers;
@@ -16,6 +17,7 @@ mod ranks;
 mod rules;
 mod spec;
 mod storage;
+mod worked;
 
 use super::share::Share;
 use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query};
@@ -74,6 +76,7 @@ impl<'q> VllmPlan<'q> {
     /// Settings that do not fit the model (a format, ranks that do not divide heads), no longest length, an overflow.
     pub(super) fn new(query: &'q Query<'_>) -> Result<Self> {
         let (architecture, settings) = (query.architecture, query.settings);
+        checks::ranks(query)?;
         let rules = Rules::of(&query.engine);
         let mut warnings = Vec::new();
         let setup = Setup {
@@ -88,7 +91,7 @@ impl<'q> VllmPlan<'q> {
         setup.warn(&mut warnings);
         let blocks = setup.align()?;
         let policy = Policy {
-            hybrid_manager: settings.hybrid_manager.unwrap_or(true),
+            hybrid_manager: settings.hybrid_manager.unwrap_or_else(|| setup.hybrid_by_default()),
             block_outermost: setup.block_outermost(),
             rules,
         };
@@ -150,7 +153,7 @@ impl Profile for VllmPlan<'_> {
     }
 
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
-        if quantity == Quantity::StateBytes { self.state_arithmetic() } else { Ok(None) }
+        self.block_arithmetic(quantity)
     }
 
     /// One request of the longest length; the null block is of the pool.
@@ -203,6 +206,18 @@ impl Setup<'_> {
         })
     }
 
+    /// Whether windows and chunks keep only their tokens where nothing is said: chunks beside draft layers do not
+    /// (`VllmConfig.__post_init__`).
+    fn hybrid_by_default(&self) -> bool {
+        let drafts = self.settings.draft_layers.is_some_and(|drafts| drafts > 0);
+        !self.has_chunks() || (self.rules.chunks_apart && !drafts)
+    }
+
+    fn has_chunks(&self) -> bool {
+        let mut mixers = self.architecture.classes().iter().flat_map(|class| &class.mixers);
+        mixers.any(|mixer| matches!(mixer, Mixer::Chunked { .. }))
+    }
+
     fn warn(&self, warnings: &mut Vec<Warning>) {
         for class in self.architecture.architectures() {
             if let Some(last) = rules::last_version_with(class, self.engine) {
@@ -213,11 +228,14 @@ impl Setup<'_> {
             }
         }
         let mixers = || self.architecture.classes().iter().flat_map(|class| &class.mixers);
-        if self.settings.hybrid_manager.is_none()
-            && mixers().any(|mixer| matches!(mixer, Mixer::Chunked { .. }))
-        {
-            let what = "not given; with chunked layers vLLM itself turns it off unless told otherwise, and then \
-                        every layer keeps all tokens (hybrid_manager=false)";
+        if self.settings.hybrid_manager.is_none() && self.has_chunks() {
+            let what = if self.hybrid_by_default() {
+                "not given; vLLM keeps chunked layers to their chunk unless \
+                 VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE=0, and then every layer keeps all tokens \
+                 (hybrid_manager=false)"
+            } else {
+                "not given; this version turns it off for chunked layers, or beside drafts, so every layer keeps all tokens"
+            };
             warnings.push(Warning::new("hybrid_manager", what));
         }
         if mixers().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)))
@@ -287,7 +305,12 @@ fn flight(
     }
     let overlapping = settings.async_scheduling.unwrap_or(rules.async_scheduling);
     let batches = if rules.batches_in_flight { settings.pp() + u64::from(overlapping) } else { 1 };
-    Flight { tokens: batch_tokens.saturating_mul(batches), encoder_tokens: batch_tokens, dcp: settings.dcp() }
+    Flight {
+        tokens: batch_tokens.saturating_mul(batches),
+        batches,
+        encoder_tokens: batch_tokens,
+        dcp: settings.dcp(),
+    }
 }
 
 /// Bytes of one block on every rank: its widest group there, rounded up to `alignment`.

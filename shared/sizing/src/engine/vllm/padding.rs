@@ -4,6 +4,9 @@ use super::VllmPlan;
 use crate::engine::Padding;
 use crate::{Bytes, Result};
 
+/// The row of what windows may hold beyond their tokens.
+const IN_FLIGHT: &str = "windows beyond their tokens";
+
 impl VllmPlan<'_> {
     /// Padding layers over real ones, of the kind that loses most.
     pub(super) fn padding_fraction(&self) -> f64 {
@@ -19,8 +22,15 @@ impl VllmPlan<'_> {
     /// Rows of the batch's own blocks, each request `length` tokens long.
     pub(super) fn held_rows(&self, length: u64) -> Result<Vec<Padding>> {
         let mut held = Rows { null_block: Bytes::ZERO, ..self.rows(length)? }.named();
+        let decoding = self.decoding(length)?;
         for row in &mut held {
             row.bytes = row.bytes.times(self.batch)?;
+            if row.what == IN_FLIGHT {
+                let why = &row.why;
+                row.why = format!(
+                    "{why}; a request is admitted with room for it, and while the batch decodes it holds {decoding}"
+                );
+            }
         }
         Ok(held)
     }
@@ -91,7 +101,7 @@ impl Rows {
                 "a block is as wide as the widest group; others leave the rest unused",
             ),
             (
-                "windows beyond their tokens",
+                IN_FLIGHT,
                 self.in_flight,
                 "a window keeps what is in flight until it is settled, and the block that it starts in",
             ),

@@ -3,8 +3,7 @@
 use super::spec::{Kind, Spec};
 use super::{VllmPlan, per_token};
 use crate::engine::{Quantity, needed};
-use crate::state::counted;
-use crate::{Bytes, BytesPerToken, Result, group_digits};
+use crate::{Bytes, BytesPerToken, Result};
 
 /// Beyond every window and every batch in flight.
 const BEYOND_WINDOWS: u64 = crate::Tokens::MAX.get();
@@ -93,30 +92,6 @@ impl VllmPlan<'_> {
         }
     }
 
-    /// `3 state blocks × 4,063,232 B × 2 requests`: the blocks of the groups of recurrent layers, where all hold pages of
-    /// one width.
-    pub(super) fn state_arithmetic(&self) -> Result<Option<String>> {
-        let context = self.context.ok_or_else(|| needed("context"))?;
-        let (mut blocks, mut width) = (0, None);
-        for group in &self.grouping.groups {
-            for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == Quantity::StateBytes) {
-                let own = Bytes::new(set.spec.page()?).times(self.layers_on_widest_rank(&set.layers))?;
-                if !set.spec.is_state() || width.is_some_and(|known| known != own) {
-                    return Ok(None);
-                }
-                width = Some(own);
-                blocks += group.blocks(context.get(), self.flight);
-            }
-        }
-        let Some(width) = width.filter(|_| blocks > 0) else { return Ok(None) };
-        let requests = match self.batch {
-            1 => String::new(),
-            several => format!(" × {several} requests"),
-        };
-        let blocks = counted(blocks, "state block", "state blocks");
-        Ok(Some(format!("{blocks} × {} B{requests}", group_digits(width.get()))))
-    }
-
     /// Blocks of one request that hold recurrent state. Where every block of tokens has a state, they go by the longest
     /// request.
     pub(super) fn state_blocks(&self) -> Result<u64> {
@@ -136,7 +111,7 @@ impl VllmPlan<'_> {
     }
 }
 
-fn kind_of(kind: Kind) -> Quantity {
+pub(super) fn kind_of(kind: Kind) -> Quantity {
     match kind {
         Kind::Full | Kind::Latent => Quantity::KvBytes,
         Kind::Index => Quantity::IndexBytes,

@@ -36,6 +36,9 @@ pub(super) struct Rules {
     pub(super) no_all_mode: bool,
     /// Scheduling overlaps with running where nothing is said.
     pub(super) async_scheduling: bool,
+    /// Chunked layers keep only their chunk where nothing is said
+    /// (`VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE` is 1).
+    pub(super) chunks_apart: bool,
 }
 
 /// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
@@ -97,6 +100,7 @@ impl Rules {
         nemotron_f32_state: true,
         no_all_mode: true,
         async_scheduling: true,
+        chunks_apart: true,
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -139,6 +143,7 @@ impl Rules {
         }
         if before(&[0, 14]) {
             rules.async_scheduling = false;
+            rules.chunks_apart = false;
         }
         rules
     }
@@ -166,6 +171,7 @@ mod tests {
         assert!(of("vllm@0.29").kda_checkpoints && !of("vllm@0.28").kda_checkpoints);
         assert!(of("vllm@0.28").retained_tokens && !of("vllm@0.27.1").retained_tokens);
         assert!(of("vllm@0.14").async_scheduling && !of("vllm@0.13").async_scheduling);
+        assert!(of("vllm@0.14").chunks_apart && !of("vllm@0.13").chunks_apart);
         assert!(of("vllm@0.20").nemotron_f32_state && !of("vllm@0.19").nemotron_f32_state);
     }
 

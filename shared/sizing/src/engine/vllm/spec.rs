@@ -2,7 +2,7 @@
 //!
 //! Source: vLLM 0.33, `v1/kv_cache_interface.py`.
 
-use crate::{Error, Result};
+use crate::{Error, Result, group_digits};
 
 /// The cache of one layer for one block of tokens.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -52,6 +52,8 @@ pub(super) enum Kind {
 pub(super) struct Flight {
     /// Tokens that are scheduled and not yet settled.
     pub(super) tokens: u64,
+    /// Batches that those are of.
+    pub(super) batches: u64,
     /// Tokens that the scheduler reserves for an encoder's output.
     pub(super) encoder_tokens: u64,
     /// Decode-context-parallel ranks that share the tokens.
@@ -100,6 +102,31 @@ impl Spec {
         }
     }
 
+    /// How [`Self::blocks`] come about, for what does not keep every token: `⌈(1,023 + 2 × 8,192) / 16⌉ + 1`.
+    pub(super) fn blocks_worked(&self, length: u64, flight: Flight) -> Option<String> {
+        let own = |tokens: u64, more: &str| {
+            let bounded = tokens.saturating_add(flight.tokens) > length;
+            let kept = if bounded {
+                group_digits(length)
+            } else {
+                let batch = flight.tokens / flight.batches.max(1);
+                let batches = match flight.batches {
+                    1 => group_digits(batch),
+                    several => format!("{several} × {}", group_digits(batch)),
+                };
+                format!("({} + {batches})", group_digits(tokens))
+            };
+            Some(format!("⌈{kept} / {}⌉{more}", self.block))
+        };
+        match self.kind {
+            Kind::Window { window, extra } => own(window.saturating_sub(1).saturating_add(extra), " + 1"),
+            Kind::LatentWindow { window, .. } => own(window.saturating_sub(1), " + 1"),
+            Kind::Chunk { chunk } => own(chunk, ""),
+            Kind::Cross => Some(format!("⌈{} / {}⌉", group_digits(flight.encoder_tokens), self.block)),
+            _ => None,
+        }
+    }
+
     /// Whether it keeps every token.
     pub(super) fn keeps_every_token(&self) -> bool {
         matches!(self.kind, Kind::Full | Kind::Latent | Kind::Index)
@@ -136,7 +163,7 @@ mod tests {
     /// Blocks of DeepSeek-V4 at 8192 tokens in flight: 131 + 2051 + 1041 (answers of vLLM 0.33's planner).
     #[test]
     fn windows_reserve_for_tokens_in_flight() {
-        let flight = Flight { tokens: 8192, encoder_tokens: 8192, dcp: 1 };
+        let flight = Flight { tokens: 8192, batches: 1, encoder_tokens: 8192, dcp: 1 };
         let blocks = |window, block| {
             spec(Kind::LatentWindow { window, state: false }, block, 584).blocks(1 << 20, flight)
         };

@@ -1,0 +1,98 @@
+//! Launches that vLLM refuses, in its own rules.
+
+use crate::engine::Query;
+use crate::mixer::{Heads, Mixer};
+use crate::{Error, Result};
+
+/// Refuses ranks that vLLM does not start with.
+///
+/// Source: vLLM 0.33, `config/parallel.py` (context-parallel ranks are tensor-parallel ones), `config/model.py`
+/// (`verify_with_parallel_config`: K/V heads must be repeated on as many ranks as share their tokens).
+///
+/// # Errors
+///
+/// The setting that does not fit.
+pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
+    let (tp, pp, dcp) = (query.settings.tp(), query.settings.pp(), query.settings.dcp());
+    let layers = query.architecture.layer_count() as u64;
+    if pp > layers {
+        return Err(Error::setting("pp", format!("{pp} ranks, but the model has {layers} layers")));
+    }
+    if !tp.is_multiple_of(dcp) {
+        let what = format!(
+            "{dcp} context-parallel ranks must divide the {tp} tensor-parallel ones, whose ranks they are; vLLM refuses this"
+        );
+        return Err(Error::setting("dcp", what));
+    }
+    let Some(heads) = heads(query).filter(|_| dcp > 1) else { return Ok(()) };
+    let kv = heads.kv_heads.get();
+    if tp <= kv || dcp > tp / kv {
+        let what = format!(
+            "{dcp} context-parallel ranks need tp of at least {kv} K/V heads × {dcp}, and it is {tp}; vLLM refuses this"
+        );
+        return Err(Error::setting("dcp", what));
+    }
+    match &heads.query_heads {
+        Some(all) if !(all.get() / kv).is_multiple_of(dcp) => {
+            let what = format!(
+                "{dcp} does not divide the {} query heads of a K/V head; vLLM refuses this",
+                all.get() / kv
+            );
+            Err(Error::setting("dcp", what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// K/V heads of the first such layer; `None` for a model of latents.
+fn heads<'q>(query: &'q Query<'_>) -> Option<&'q Heads> {
+    let mut found = None;
+    for mixer in query.architecture.classes().iter().flat_map(|class| &class.mixers) {
+        match mixer {
+            Mixer::Mla(_) | Mixer::Dsa { .. } | Mixer::Compressed(_) => return None,
+            Mixer::Full(heads)
+            | Mixer::IndexedFull(heads, _)
+            | Mixer::Sliding { heads, .. }
+            | Mixer::Chunked { heads, .. } => {
+                found.get_or_insert(heads);
+            }
+            _ => {}
+        }
+    }
+    found.filter(|heads| heads.kv_heads.get() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Query, report};
+    use crate::{Settings, find_entry};
+
+    fn refusal(id: &str, pairs: &[(&str, &str)]) -> Option<String> {
+        let architecture = find_entry(id).unwrap().architecture().unwrap();
+        let mut settings = Settings::default();
+        for (name, value) in pairs {
+            settings.set(name, value).unwrap();
+        }
+        let query = Query::new(&architecture, "vllm@0.33".parse().unwrap(), &settings).unwrap();
+        report(&query).err().map(|error| error.to_string())
+    }
+
+    /// vLLM 0.33: `tp_size must be divisible by dcp_size`; for K/V heads tp above their number, and dcp up to tp / heads.
+    /// GLM-4.5 has 8 K/V heads, Kimi-K2.6 a latent; 92 layers have no 1000 ranks.
+    #[test]
+    fn ranks_that_vllm_does_not_start_with() {
+        for (id, pairs, place) in [
+            ("glm-4.5", &[("dcp", "2")] as &[_], "dcp: "),
+            ("glm-4.5", &[("tp", "8"), ("dcp", "2")], "dcp: "),
+            ("glm-4.5", &[("tp", "8"), ("dcp", "16")], "dcp: "),
+            ("glm-4.5", &[("pp", "1000")], "pp: "),
+            ("kimi-k2.6", &[("tp", "8"), ("dcp", "3")], "dcp: "),
+            ("kimi-k2.6", &[("dcp", "2")], "dcp: "),
+        ] {
+            let error = refusal(id, pairs).unwrap();
+            assert!(error.starts_with(place), "{id} {pairs:?}: {error}");
+        }
+        assert_eq!(refusal("kimi-k2.6", &[("tp", "8"), ("dcp", "8")]), None);
+        assert_eq!(refusal("glm-4.5", &[("tp", "16"), ("dcp", "2")]), None);
+    }
+}

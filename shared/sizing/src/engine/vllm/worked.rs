@@ -1,0 +1,130 @@
+//! How the blocks that a batch reserves come about, in words.
+
+use super::VllmPlan;
+use super::layers::LayerSet;
+use super::parts::kind_of;
+use super::spec::Kind;
+use crate::engine::{Quantity, needed};
+use crate::state::counted;
+use crate::{Result, group_digits};
+
+/// Pages of one size that a part is made of.
+struct Pages {
+    layers: u64,
+    blocks: u64,
+    page: u64,
+    worked: Option<String>,
+}
+
+impl VllmPlan<'_> {
+    /// `52 layers × 1,089 blocks × 131,072 B × 2 requests; 1,089 = ⌈(1,023 + 2 × 8,192) / 16⌉ + 1, …`: layers, blocks and
+    /// pages of windows, chunks, states and cross-attention. `None` for parts that keep every token.
+    pub(super) fn block_arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
+        if matches!(quantity, Quantity::KvBytes | Quantity::IndexBytes) {
+            return Ok(None);
+        }
+        let length = self.context.ok_or_else(|| needed("context"))?.get();
+        let mut pages: Vec<Pages> = Vec::new();
+        let mut states: Vec<&LayerSet> = Vec::new();
+        for group in &self.grouping.groups {
+            let blocks = group.blocks(length, self.flight);
+            for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
+                let (layers, page) = (self.layers_on_widest_rank(&set.layers), set.spec.page()?);
+                if layers == 0 || blocks == 0 {
+                    continue;
+                }
+                if set.spec.is_state() {
+                    states.push(set);
+                }
+                let own = set.spec.blocks(length, self.flight) == blocks;
+                let known = pages.iter_mut().find(|known| (known.blocks, known.page) == (blocks, page));
+                if let Some(known) = known {
+                    known.layers += layers;
+                    continue;
+                }
+                let worked = set.spec.blocks_worked(length, self.flight).filter(|_| own);
+                pages.push(Pages { layers, blocks, page, worked });
+            }
+        }
+        if pages.is_empty() {
+            return Ok(None);
+        }
+        let requests = match self.batch {
+            1 => String::new(),
+            several => format!(" × {several} requests"),
+        };
+        let terms: Vec<String> = pages.iter().map(|pages| format!("{}{requests}", pages.product())).collect();
+        let mut words = terms.join(" + ");
+        for pages in &pages {
+            if let Some(worked) = &pages.worked {
+                words = format!("{words}; {} = {worked}", group_digits(pages.blocks));
+            }
+        }
+        if pages.iter().any(|pages| pages.worked.as_ref().is_some_and(|worked| worked.contains("⌉"))) {
+            words = format!("{words}; {}", self.flight_words());
+        }
+        if let Some(set) = states.first() {
+            words = format!("{words}; {}", self.state_words(set)?);
+        }
+        Ok(Some(words))
+    }
+
+    /// Which batches are in flight.
+    fn flight_words(&self) -> String {
+        let batch = self.flight.tokens / self.flight.batches.max(1);
+        let batches = counted(self.flight.batches, "batch", "batches");
+        let why = match (self.settings.pp(), self.flight.batches) {
+            (1, 2) => ", one that runs and one that async scheduling prepares",
+            (1, _) => "",
+            _ => ", for pipeline ranks and async scheduling",
+        };
+        let default =
+            if self.settings.max_num_batched_tokens.is_some() { "" } else { ", the default on this GPU" };
+        format!(
+            "in flight {batches} of {} tokens (max_num_batched_tokens{default}){why}",
+            group_digits(batch)
+        )
+    }
+
+    /// What a request's state blocks are, and why the page is as large as it is.
+    fn state_words(&self, set: &LayerSet) -> Result<String> {
+        let Kind::State { pages } = set.spec.kind else {
+            return Ok(format!("a state for every {} tokens", group_digits(set.spec.block)));
+        };
+        let drafts = self.settings.draft_tokens();
+        let spare = pages.saturating_sub(1 + drafts);
+        let kept = match (spare, drafts) {
+            (0, 0) => "its own alone".to_owned(),
+            (spare, 0) => format!("its own and {spare} for prefixes (mode align)"),
+            (spare, drafts) => format!("its own, {drafts} for drafts and {spare} for prefixes"),
+        };
+        let content = group_digits(set.spec.content()?);
+        let mut words = format!(
+            "each layer's request has {}: {kept}; a state has {content} B",
+            counted(pages, "page", "pages")
+        );
+        if self.blocks.state_page.is_some() {
+            let page = group_digits(set.spec.page()?);
+            words = format!(
+                "{words}, and its page the {page} B of an attention block of {} tokens, the least that holds it",
+                group_digits(self.blocks.attention)
+            );
+        }
+        Ok(words)
+    }
+
+    /// Bytes of the batch while it decodes: a token of each batch in flight, where blocks of windows are held for more.
+    pub(super) fn decoding(&self, length: u64) -> Result<crate::Bytes> {
+        let flight = super::spec::Flight { tokens: self.flight.batches, ..self.flight };
+        let blocks = self.grouping.groups.iter().map(|group| group.blocks(length, flight)).sum();
+        crate::Bytes::new(self.widest_block()).times(blocks)?.times(self.batch)
+    }
+}
+
+impl Pages {
+    fn product(&self) -> String {
+        let layers = counted(self.layers, "layer", "layers");
+        let blocks = counted(self.blocks, "block", "blocks");
+        format!("{layers} × {blocks} × {} B", group_digits(self.page))
+    }
+}
