@@ -56,7 +56,22 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
             return Err(Error::setting(name, what));
         }
     }
-    Ok(())
+    one_format(query)
+}
+
+/// Refuses K and V in two formats where the engine has one flag for both.
+fn one_format(query: &Query<'_>) -> Result<()> {
+    let (kind, settings) = (query.engine.kind(), query.settings);
+    if kind == EngineKind::LlamaCpp || (settings.k_dtype, settings.v_dtype) == (None, None) {
+        return Ok(());
+    }
+    let (k, v) = (settings.k_dtype.or(settings.kv_dtype), settings.v_dtype.or(settings.kv_dtype));
+    if k == v {
+        return Ok(());
+    }
+    let name = if settings.k_dtype.is_some() { "k_dtype" } else { "v_dtype" };
+    let what = format!("{} stores K and V in one format; set kv_dtype", kind.name());
+    Err(Error::setting(name, what))
 }
 
 #[cfg(test)]
@@ -93,6 +108,21 @@ mod tests {
             assert_eq!(refusal(HEADS, engine, &[("kv_dtype", "fp8")]), None, "{engine}");
         }
         assert_eq!(refusal(HEADS, "llama.cpp", &[("kv_dtype", "q8_0")]), None);
+    }
+
+    /// vLLM's `--kv-cache-dtype` is of both.
+    #[test]
+    fn k_and_v_have_one_format_but_in_llama_cpp() {
+        let apart = [("k_dtype", "fp8"), ("v_dtype", "bf16")];
+        for engine in ["vllm", "sglang", "trtllm"] {
+            assert!(refusal(HEADS, engine, &apart).unwrap().starts_with("k_dtype: "), "{engine}");
+            assert!(
+                refusal(HEADS, engine, &[("v_dtype", "fp8")]).unwrap().starts_with("v_dtype: "),
+                "{engine}"
+            );
+            assert_eq!(refusal(HEADS, engine, &[("k_dtype", "fp8"), ("v_dtype", "fp8")]), None, "{engine}");
+        }
+        assert_eq!(refusal(HEADS, "llama.cpp", &[("k_dtype", "q8_0"), ("v_dtype", "f16")]), None);
     }
 
     /// `kv_cache_types` of llama.cpp: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.

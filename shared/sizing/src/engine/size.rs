@@ -9,7 +9,7 @@ use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::size::{Size, StateModel};
 use crate::warning::Warning;
-use crate::{ErrorKind, Result, Tokens};
+use crate::{ErrorKind, Result, Tokens, group_digits};
 
 /// What an engine reserves, and the logical bytes that it reserves them for: the JSON of `kvscope size --engine …`.
 #[derive(Clone, Debug)]
@@ -53,6 +53,15 @@ pub fn size_in_engine(
         report.padding.clone_from(&found.padding);
     }
     let mut warnings = logical.warnings.clone();
+    let sequences = settings.n_seq_max.unwrap_or(batch);
+    if let (Some(cells), None, true) = (settings.n_ctx, query.settings.n_ctx, sequences > 1) {
+        let message = format!(
+            "not given; every one of {sequences} sequences gets the whole context, {} tokens of n_ctx together (in case \
+             files the context is all of n_ctx)",
+            group_digits(cells)
+        );
+        warnings.push(Warning::new("n_ctx", message));
+    }
     warnings.extend(report.warnings.iter().filter(|warning| !logical.warnings.contains(warning)).cloned());
     Ok(EngineSize { report, logical, reservation, warnings })
 }

@@ -2,7 +2,8 @@
 
 use super::classes;
 use crate::engine::{Query, needed};
-use crate::{Error, Result};
+use crate::warning::Warning;
+use crate::{Error, Result, group_digits};
 
 /// Cells come in multiples of this (`GGML_PAD(…, 256)`).
 const CELL_PADDING: u64 = 256;
@@ -62,6 +63,32 @@ impl Cells {
             ubatch: settings.n_ubatch.unwrap_or(DEFAULT_UBATCH),
             full_window: settings.swa_full.unwrap_or(false),
         })
+    }
+
+    /// Says where a context that is set has no room for the requests that are asked for.
+    pub(super) fn too_few(&self, query: &Query<'_>) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if let Some(sequences) = query.settings.n_seq_max.filter(|sequences| *sequences < query.batch) {
+            let message = format!(
+                "{sequences} sequences, but the batch has {} requests; the figures are those of {sequences}",
+                query.batch
+            );
+            warnings.push(Warning::new("n_seq_max", message));
+        }
+        let shared = if self.streams == 1 { query.batch.max(1) } else { 1 };
+        let needed = query.context.map(|context| context.get().saturating_mul(shared));
+        if let Some(needed) =
+            needed.filter(|needed| query.settings.n_ctx.is_some() && *needed > self.per_stream)
+        {
+            let message = format!(
+                "{} cells in one stream, but {} are asked for; the figures are those of the {}",
+                group_digits(self.per_stream),
+                group_digits(needed),
+                group_digits(self.per_stream)
+            );
+            warnings.push(Warning::new("n_ctx", message));
+        }
+        warnings
     }
 
     /// Cells of one stream of a window cache: the window of every sequence that shares the stream, and the batch that

@@ -77,6 +77,7 @@ impl<'q> LlamaPlan<'q> {
                 "llama.cpp keeps no snapshots of this class's state to roll back to; none are counted";
             warnings.push(Warning::new(name, message));
         }
+        warnings.extend(cells.too_few(query));
         formats_are_accepted(&settings, &rank)?;
         let caches = layers::caches(&rank, &formats, &cells)?;
         Ok(Self { query, settings, rank, cells, caches, warnings })
