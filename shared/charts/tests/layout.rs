@@ -163,6 +163,7 @@ fn a_figure_without_values_says_so() {
     let growth = common::on_ranks(None, &[], &contexts, Size::new(900.0, 380.0), UnitSystem::Decimal);
     let spoken = growth.overlay(&growth.cursor_at(CURSOR)).description;
     assert_eq!(spoken, "At 100,000 tokens no model has a figure.");
+    assert_texts_are_apart(&with_cursor(&growth, CURSOR), "no model");
 }
 
 #[test]

@@ -57,10 +57,12 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
     let class = move || if page.is_selected(&shown) { "selected".to_owned() } else { String::new() };
     let note = chosen.model.as_ref().and_then(|model| model.entry).map_or_else(nothing, published_note);
     let model = chosen.model.as_ref();
-    let layers = model.map_or(0, |model| model.architecture.layer_count());
-    let allowed = model.and_then(|model| model.max_context());
-    let allowed =
-        allowed.map_or("no limit named".to_owned(), |allowed| format!("{} tokens", allowed.short()));
+    let layers = model.map_or("–".to_owned(), |model| model.architecture.layer_count().to_string());
+    let allowed = match model.map(|model| model.max_context()) {
+        None => "–".to_owned(),
+        Some(None) => "no limit named".to_owned(),
+        Some(Some(allowed)) => format!("{} tokens", allowed.short()),
+    };
     let size = size(page, chosen);
     let set = page.chosen();
     let in_engine = |of| set.in_engine(of, chosen, (page.context(), page.batch()), None);
@@ -108,7 +110,7 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
                     </button>
                     {note}
                 </th>
-                <td rowspan=span.clone()>{layers.to_string()}</td>
+                <td rowspan=span.clone()>{layers}</td>
                 {first}
                 <td rowspan=span>{allowed}</td>
             </tr>

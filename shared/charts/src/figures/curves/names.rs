@@ -29,9 +29,11 @@ impl Curves {
         let values_right = names_left + form.name_width + 12.0 + form.value_width;
         self.value_places = vec![None; self.lines.len()];
         let mut group = Group::new("names", Role::Labels);
-        let (heads, nodes) = Heads::beside(form, values_right);
-        self.heads = heads;
-        group.nodes.extend(nodes);
+        if !drawn.is_empty() {
+            let (heads, nodes) = Heads::beside(form, values_right);
+            self.heads = heads;
+            group.nodes.extend(nodes);
+        }
         for (&index, &baseline) in kept.iter().zip(&places) {
             let curve = &self.lines[index];
             let end = paths[index][paths[index].len() - 1];
