@@ -414,6 +414,17 @@ fn refuses_text(text: &str) {
     expect_refusal(&size_of(&path), &["config.json"]);
 }
 
+/// vLLM's blocks, concurrency, cache size line and longest request all follow from one setting.
+#[test]
+fn figures_that_lack_the_same_setting_share_a_line() {
+    let answer = kvscope(["size", "glm-4.5", "--engine", "vllm", "--context", "1000"]);
+    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+    let (_, lacking) = answer.stdout.split_once("Not computed\n").expect("some figures lack a setting");
+    let asking: Vec<&str> = lacking.lines().filter(|line| line.contains("available_kv_bytes=")).collect();
+    assert_eq!(asking.len(), 1, "{lacking}");
+    assert!(asking[0].contains("; Blocks of the pool: "), "{lacking}");
+}
+
 /// The sound config of a small model, with `change` applied.
 fn config_file(change: Defect) -> (TempDir, PathBuf) {
     let mut config = json!({

@@ -76,13 +76,20 @@ fn text(size: &EngineSize) -> String {
             writeln!(text, "  {line}").expect("writing to a string");
         }
     }
-    let mut asked = report.unanswered.iter().filter(|row| belongs(row, size)).peekable();
-    if asked.peek().is_some() {
+    // Figures that lack the same setting share one line.
+    let mut lacking: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in report.unanswered.iter().filter(|row| belongs(row, size)) {
+        let name = label(row.quantity, size).trim_start().to_owned();
+        match lacking.iter_mut().find(|(why, _)| *why == row.why) {
+            Some((_, names)) => names.push(name),
+            None => lacking.push((&row.why, vec![name])),
+        }
+    }
+    if !lacking.is_empty() {
         text.push_str("\nNot computed\n");
     }
-    for row in asked {
-        writeln!(text, "  {}: {}", label(row.quantity, size).trim_start(), row.why)
-            .expect("writing to a string");
+    for (why, names) in lacking {
+        writeln!(text, "  {}: {why}", names.join("; ")).expect("writing to a string");
     }
     text
 }
