@@ -168,7 +168,7 @@ fn every_claim_has_a_working_that_ends_in_its_figure() {
         match row.computed {
             Some(_) => assert!(steps[1].worked.starts_with(&row.computed_words()), "{}", row.claim.id),
             None => {
-                assert_eq!(steps[0].worked, "needs the work that touches no state: projections and experts")
+                assert_eq!(steps[0].worked, "needs the work that touches no state: projections and experts");
             }
         }
     }

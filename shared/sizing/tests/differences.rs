@@ -113,3 +113,57 @@ fn nothing_is_left_without_a_name() {
     assert!(unnamed.is_empty(), "{} of {asked}:\n{}", unnamed.len(), unnamed.join("\n"));
     assert!(asked > 1000, "{asked}");
 }
+
+fn worked(found: &Reservation, what: &str) -> String {
+    let part = found.parts.iter().find(|part| part.what == what).unwrap();
+    part.worked.clone().unwrap()
+}
+
+/// DeepSeek-V4-Pro in vLLM: blocks of compressors of 4 and 8 tokens for a window and 16,384 tokens in flight, by
+/// `kv_cache_interface.py`: ⌈(7 + 2 × 8192) / 4⌉ + 1 = 4099 and ⌈(127 + 2 × 8192) / 8⌉ + 1 = 2065.
+#[test]
+fn blocks_of_compressors_say_what_is_in_flight() {
+    let found = beside("deepseek-v4-pro", "vllm@0.33", &[("context", "100000")]);
+    let words = worked(&found, "recurrent and compressor state");
+    assert_eq!(30 * 4099 * (32_832 + 8640) + 31 * 2065 * 32_832, 7_201_552_320_u64);
+    for part in [
+        "30 layers × 4,099 blocks × 32,832 B",
+        "30 layers × 4,099 blocks × 8,640 B",
+        "31 layers × 2,065 blocks × 32,832 B",
+        "4,099 = ⌈(7 + 2 × 8,192) / 4⌉ + 1",
+        "2,065 = ⌈(127 + 2 × 8,192) / 8⌉ + 1",
+        "in flight 2 batches of 8,192 tokens (max_num_batched_tokens, the default on this GPU)",
+        "async scheduling",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+/// Gemma 3 in both: ⌈(1023 + 2 × 8192) / 16⌉ + 1 = 1089 blocks in vLLM, 1024 + 512 cells in llama.cpp.
+#[test]
+fn windows_say_which_blocks_and_cells_they_have() {
+    let found = beside("gemma-3-27b", "vllm@0.33", &[("context", "100000")]);
+    let words = worked(&found, "windows and chunks");
+    assert!(
+        words.starts_with("52 layers × 1,089 blocks × 131,072 B; 1,089 = ⌈(1,023 + 2 × 8,192) / 16⌉ + 1; "),
+        "{words}"
+    );
+    let row = found.padding.iter().find(|row| row.what == "windows beyond their tokens").unwrap();
+    assert!(row.why.contains("while the batch decodes it holds "), "{}", row.why);
+
+    let found = beside("gemma-3-27b", "llama.cpp", &[("context", "100000")]);
+    let words = worked(&found, "windows and chunks");
+    assert!(words.starts_with("52 layers × 1,536 cells × 8,192 B; "), "{words}");
+    assert!(words.contains("a micro-batch of 512 tokens (n_ubatch)"), "{words}");
+}
+
+/// Llama 4 Scout in vLLM: 48 layers × 4096 B × 100,000 tokens where the manager of windows is off, as
+/// `VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE` = 0 has it before 0.14 (`envs.py` of 0.13.0 and 0.14.0). Since then
+/// 36 of them keep ⌈(8192 + 2 × 8192) / 16⌉ = 1536 blocks.
+#[test]
+fn chunked_layers_follow_the_default_of_the_version() {
+    let reserved = |engine: &str| beside("llama-4-scout", engine, &[("context", "100000")]).reserved.get();
+    assert_eq!(reserved("vllm@0.13"), 48 * 4096 * 100_000);
+    assert_eq!(reserved("vllm@0.33"), 12 * 4096 * 100_000 + 36 * 4096 * 1536 * 16);
+    assert_eq!(reserved("vllm@0.33"), 8_539_078_656);
+}

@@ -1,6 +1,10 @@
 //! What SGLang's pools must have for a batch, and what fits a memory: the inversion of the same pools.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "in tests a panic is the report, and these figures are exact"
+)]
 
 use kvscope_sizing::engine::{
     Engine, EngineKind, Query, answer, largest_batch_in, largest_context_in, report, reserved_bytes,

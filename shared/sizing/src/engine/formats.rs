@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(refusal(HEADS, "llama.cpp", &[("k_dtype", "q8_0"), ("v_dtype", "f16")]), None);
     }
 
-    /// `kv_cache_types` of llama.cpp: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.
+    /// `kv_cache_types` of llama.cpp: `f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1`.
     #[test]
     fn llama_cpp_takes_its_own_types_alone() {
         for name in ["kv_dtype", "k_dtype", "v_dtype"] {

@@ -101,6 +101,22 @@ impl Cells {
         padded(wanted.unwrap_or(u64::MAX).min(self.per_stream))
     }
 
+    /// How cells of a window come about, in words.
+    pub(super) fn window_words(&self) -> String {
+        if self.full_window {
+            return "windows have a cell for every token (swa_full)".to_owned();
+        }
+        let sequences = match self.sequences_in_stream() {
+            1 => "the window".to_owned(),
+            several => format!("the window of each of {several} sequences"),
+        };
+        format!(
+            "cells are {sequences} and a micro-batch of {} tokens (n_ubatch), in multiples of {CELL_PADDING} and no more \
+             than the context",
+            self.ubatch
+        )
+    }
+
     /// Sequences that share one stream.
     pub(super) fn sequences_in_stream(&self) -> u64 {
         self.sequences / self.streams

@@ -11,9 +11,9 @@ use crate::format::KvFormat;
 use crate::growth::Growth;
 use crate::mixer::{Heads, IndexKeys, Mixer};
 use crate::settings::Formats;
-use crate::state::{ComponentKind, StateComponent};
+use crate::state::{ComponentKind, StateComponent, counted};
 use crate::warning::Warning;
-use crate::{Bytes, Result};
+use crate::{Bytes, Result, group_digits};
 
 /// Classes whose window llama.cpp does not use: their layers keep every token (`llama-model.cpp`; Phi-3's window is
 /// switched off there).
@@ -77,6 +77,21 @@ impl Cache {
     /// Bytes of all layers and copies.
     pub(super) fn bytes(&self) -> Result<Bytes> {
         self.cell.times(self.cells)?.times(self.copies)?.times(self.layers)
+    }
+
+    /// Bytes as layers × cells × bytes × copies.
+    pub(super) fn worked(&self) -> String {
+        let layers = counted(self.layers, "layer", "layers");
+        let cells = match self.role {
+            Role::Cross | Role::State => String::new(),
+            _ => format!(" × {}", counted(self.cells, "cell", "cells")),
+        };
+        let copies = match (self.copies, self.role) {
+            (1, _) => String::new(),
+            (copies, Role::State) => format!(" × {copies} sequences and snapshots"),
+            (copies, _) => format!(" × {copies} streams"),
+        };
+        format!("{layers}{cells} × {} B{copies}", group_digits(self.cell.get()))
     }
 
     /// Cells of one stream that hold what was asked for: all, where their number does not follow the tokens.

@@ -90,6 +90,22 @@ impl<'q> LlamaPlan<'q> {
         self.caches.iter().filter(counted).try_fold(Bytes::ZERO, |total, cache| total.plus(cache.bytes()?))
     }
 
+    /// `40 layers × 1,536 cells × 8,192 B; …`: caches of windows and states, whose cells do not follow the tokens.
+    fn cell_arithmetic(&self, quantity: Quantity) -> Option<String> {
+        let caches = || self.caches.iter().filter(|cache| cache.role.quantity() == quantity);
+        let why = match quantity {
+            Quantity::WindowBytes => self.cells.window_words(),
+            Quantity::StateBytes => {
+                let [conv, state] = caches().next()?.formats;
+                let formats = if conv == state { conv.to_owned() } else { format!("{conv} and {state}") };
+                format!("a sequence's convolution and recurrent or compressor state ({formats})")
+            }
+            _ => return None,
+        };
+        let terms: Vec<String> = caches().map(Cache::worked).collect();
+        (!terms.is_empty()).then(|| format!("{}; {why}", terms.join(" + ")))
+    }
+
     /// Bytes of one more token of one request: caches with a free cell for it, padding averaged out.
     fn slope(&self) -> Result<BytesPerToken> {
         let length = self.query.context.map(Tokens::get);
@@ -175,6 +191,10 @@ impl Profile for LlamaPlan<'_> {
     /// Without ranks: what of a model lies on which device changes no sum.
     fn share(&self) -> Share {
         Share { tp: 1, pp: 1, layers_on_rank: None, ..Share::of_ranks(self.query) }
+    }
+
+    fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
+        Ok(self.cell_arithmetic(quantity))
     }
 
     fn content(&self, quantity: Quantity) -> Result<Bytes> {

@@ -375,7 +375,7 @@ impl V4Pool {
             let own = format!("{pages} pages × {}", layers(stream.layers));
             match (quantity, stream.keys) {
                 (Quantity::KvBytes, _) => {
-                    terms.push(format!("{own} × {} B", group_digits(stream.page.get())))
+                    terms.push(format!("{own} × {} B", group_digits(stream.page.get())));
                 }
                 (Quantity::IndexBytes, Some(keys)) => {
                     let count = self.page / stream.ratio;

@@ -1,7 +1,8 @@
 //! Where reserved bytes hold no state, for one request of the longest length.
 
 use super::VllmPlan;
-use crate::engine::Padding;
+use super::parts::kind_of;
+use crate::engine::{Padding, Quantity};
 use crate::{Bytes, Result};
 
 /// The row of what windows may hold beyond their tokens.
@@ -55,8 +56,11 @@ impl VllmPlan<'_> {
                 if let Some(kept) = self.kept_entries(spec, length) {
                     let beyond = blocks.saturating_mul(spec.entries()).saturating_sub(kept);
                     let bytes = Bytes::new(spec.entry_bytes).times(layers)?.times(beyond)?;
-                    let row =
-                        if spec.keeps_every_token() { &mut rows.last_block } else { &mut rows.in_flight };
+                    let row = match kind_of(spec.kind) {
+                        Quantity::KvBytes | Quantity::IndexBytes => &mut rows.last_block,
+                        Quantity::StateBytes => &mut rows.compressors,
+                        _ => &mut rows.in_flight,
+                    };
                     *row = row.plus(bytes)?;
                 } else if spec.is_state() {
                     let spare = Bytes::new(content).times(layers)?.times(blocks.saturating_sub(1))?;
@@ -77,6 +81,7 @@ struct Rows {
     pages: Bytes,
     narrow: Bytes,
     in_flight: Bytes,
+    compressors: Bytes,
     last_block: Bytes,
     null_block: Bytes,
 }
@@ -104,6 +109,11 @@ impl Rows {
                 IN_FLIGHT,
                 self.in_flight,
                 "a window keeps what is in flight until it is settled, and the block that it starts in",
+            ),
+            (
+                "compressor state beyond its tokens",
+                self.compressors,
+                "rows of compressors are kept like windows: what is in flight, and the block that they start in",
             ),
             ("last blocks", self.last_block, "the last block of a request is not full"),
             (
