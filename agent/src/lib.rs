@@ -5,6 +5,7 @@ pub mod cli;
 
 mod batch;
 mod failure;
+mod gpu;
 mod given;
 mod home;
 mod input;

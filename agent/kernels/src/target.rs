@@ -24,6 +24,15 @@ pub const TARGETS: [Target; 9] = [
 ];
 
 impl Target {
+    /// What runs on a chip of this compute capability: its own image, or PTX; `None` before 8.0, whose chips lack `cp.async`
+    /// and the tensor cores' bf16.
+    pub fn for_capability(capability: (u32, u32)) -> Option<Self> {
+        let (major, minor) = capability;
+        let own = [format!("sm_{major}{minor}"), format!("sm_{major}{minor}a")];
+        let found = TARGETS.into_iter().find(|target| own.iter().any(|name| name == target.name));
+        found.or_else(|| TARGETS.into_iter().find(|target| target.is_portable() && major >= 8))
+    }
+
     /// As NVRTC calls it.
     pub fn name(self) -> &'static str {
         self.name
@@ -54,6 +63,27 @@ impl FromStr for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Compute capabilities as NVIDIA lists them: A100, RTX 3090, L40, H100, B200, B300, RTX 5090, DGX Spark; T4; a later one.
+    #[test]
+    fn chips_have_an_image_of_their_own_or_ptx() {
+        let name = |capability| Target::for_capability(capability).map(Target::name);
+        for (capability, target) in [
+            ((8, 0), "sm_80"),
+            ((8, 6), "sm_86"),
+            ((8, 9), "sm_89"),
+            ((9, 0), "sm_90a"),
+            ((10, 0), "sm_100a"),
+            ((10, 3), "sm_103a"),
+            ((12, 0), "sm_120"),
+            ((12, 1), "sm_121"),
+            ((8, 7), "compute_80"),
+            ((13, 0), "compute_80"),
+        ] {
+            assert_eq!(name(capability), Some(target));
+        }
+        assert_eq!(name((7, 5)), None);
+    }
 
     #[test]
     fn targets_go_by_their_names() {

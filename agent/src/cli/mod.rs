@@ -5,8 +5,10 @@ mod cases;
 mod claims;
 mod compare;
 mod describe;
+mod doctor;
 mod explain;
 mod fit;
+mod kernels;
 mod layers;
 mod log;
 mod models;
@@ -57,6 +59,10 @@ enum Command {
     Log(log::Arguments),
     /// Measure this machine, predicted first
     Bench(bench::Arguments),
+    /// The GPU kernels: what they take of a chip
+    Kernels(kernels::Arguments),
+    /// What this machine has for measuring on a GPU, and what is missing
+    Doctor(doctor::Arguments),
     /// Serve the explorer and the API on this machine's loopback address
     Serve(serve::Arguments),
 }
@@ -115,6 +121,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Cases(arguments) => cases::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     }
 }
