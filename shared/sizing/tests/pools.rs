@@ -119,6 +119,24 @@ fn pools_that_are_too_small_are_told() {
     assert_eq!(told(&[("context", "20000"), ("available_kv_bytes", "10GB")], "available_kv_bytes"), None);
 }
 
+/// Requests that a launch has no room for are told with both numbers.
+#[test]
+fn requests_beyond_the_launch_are_told() {
+    let told = |engine: &str, pairs: &[(&str, &str)], name: &str| {
+        let (settings, architecture) = (settings(pairs), catalogued("glm-4.5"));
+        let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
+        let found = report(&query).unwrap().warnings.into_iter().find(|warning| warning.field == name);
+        found.map_or(String::new(), |warning| warning.message)
+    };
+    let cells = told("llama.cpp", &[("context", "100000"), ("n_ctx", "512")], "n_ctx");
+    assert!(cells.starts_with("512 cells in one stream, but 100,000 are asked for"), "{cells}");
+    let sequences = told("llama.cpp", &[("context", "512"), ("batch", "3"), ("n_seq_max", "2")], "n_seq_max");
+    assert!(sequences.starts_with("2 sequences, but the batch has 3 requests"), "{sequences}");
+    let longest = told("vllm", &[("context", "100000"), ("max_model_len", "50000")], "max_model_len");
+    assert!(longest.starts_with("50,000 tokens, but each request has 100,000"), "{longest}");
+    assert_eq!(told("vllm", &[("context", "50000"), ("max_model_len", "50000")], "max_model_len"), "");
+}
+
 /// Over whole blocks, pages and entries the growth of what is reserved is the slope, in every engine, on one rank and on
 /// one of eight.
 #[test]
