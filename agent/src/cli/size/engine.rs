@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kvscope_sizing::engine::{
-    Engine, EngineReport, EngineSize, Figure, Quantity, Unanswered, size_in_engine,
+    Engine, EngineReport, EngineSize, Figure, Padding, Quantity, Unanswered, size_in_engine,
 };
 use kvscope_sizing::{Settings, UnitSystem};
 
@@ -66,9 +66,11 @@ fn text(size: &EngineSize) -> String {
         text.push_str(&reserved_text(beside));
     }
     // The reservation has the padding of its own requests.
-    if !report.padding.is_empty() && (size.reservation.is_none() || report.padding_of.is_none()) {
+    let told = size.reservation.as_ref().map_or(&[][..], |beside| beside.padding.as_slice());
+    let rows: Vec<&Padding> = report.padding.iter().filter(|row| !told.contains(row)).collect();
+    if !rows.is_empty() && (size.reservation.is_none() || report.padding_of.is_none()) {
         text.push('\n');
-        text.push_str(&padding(report));
+        text.push_str(&padding(report, &rows));
     }
     if !report.log_lines.is_empty() {
         text.push_str("\nLines of the engine's log\n");
@@ -94,14 +96,14 @@ fn text(size: &EngineSize) -> String {
     text
 }
 
-fn padding(report: &EngineReport) -> String {
+fn padding(report: &EngineReport, rows: &[&Padding]) -> String {
     let of = match report.padding_of {
         None => "padding of the pools".to_owned(),
         Some(of) if of.batch == 1 => format!("padding of one request of {} tokens", of.context),
         Some(of) => format!("padding of {} requests of {} tokens", of.batch, of.context),
     };
     let mut padding = Figures::new(1, &[of.as_str(), "rounded", "exact", "why"]).text_last();
-    for row in &report.padding {
+    for row in rows {
         let rounded = row.bytes.display(UnitSystem::Decimal);
         padding.row([row.what.clone(), rounded, row.bytes.to_string(), row.why.clone()]);
     }
