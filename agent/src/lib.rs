@@ -5,8 +5,8 @@ pub mod cli;
 
 mod batch;
 mod failure;
-mod gpu;
 mod given;
+mod gpu;
 mod home;
 mod input;
 mod jobs;

@@ -276,25 +276,6 @@ fn llama_cpp_keeps_snapshots_by_either_name() {
     assert_eq!(bytes("qwen3_next"), one);
 }
 
-/// `MiniCPM3` runs without MLA in vLLM: 2 × 40 × (64 + 32) × 2 B a layer. Without the width of K it is no latent either.
-#[test]
-fn vllm_refuses_to_expand_heads_of_unknown_width() {
-    let config = |nope: &str| {
-        format!(
-            r#"{{"model_type": "minicpm3", "num_hidden_layers": 2, "num_attention_heads": 40,
-                "num_key_value_heads": 40, "hidden_size": 2560, "kv_lora_rank": 256, "qk_rope_head_dim": 32,
-                "v_head_dim": 64, {nope} "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}}"#
-        )
-    };
-    let whole = read_config(&config(r#""qk_nope_head_dim": 64,"#)).unwrap();
-    let slope = figure(&whole, "vllm", &[], "slope_bytes_per_token");
-    assert_eq!(slope, f64::from(2 * 2 * 40 * (64 + 32) * 2));
-    let partial = read_config(&config("")).unwrap();
-    let settings = Settings::default();
-    let query = Query::new(&partial, "vllm".parse().unwrap(), &settings).unwrap();
-    assert_eq!(report(&query).unwrap_err().place(), Some("qk_nope_head_dim"));
-}
-
 /// llama.cpp's own line for Llama-3.1-8B: 10000 cells over four sequences in `q8_0` are 680 MiB.
 #[test]
 fn llama_cpp_prints_its_caches() {

@@ -346,3 +346,22 @@ fn an_encoder_keeps_nothing() {
     let decoder = read_config(&config.replacen('{', r#"{"is_decoder": true, "#, 1)).unwrap();
     assert!(whole(&of(&decoder, "vllm@0.33", &given), Quantity::NeededBytesOneRequest) > 0);
 }
+
+/// `MiniCPM3` runs without MLA in vLLM: 2 × 40 × (64 + 32) × 2 B a layer. Without the width of K it is no latent either.
+#[test]
+fn vllm_refuses_to_expand_heads_of_unknown_width() {
+    let config = |nope: &str| {
+        format!(
+            r#"{{"model_type": "minicpm3", "num_hidden_layers": 2, "num_attention_heads": 40,
+                "num_key_value_heads": 40, "hidden_size": 2560, "kv_lora_rank": 256, "qk_rope_head_dim": 32,
+                "v_head_dim": 64, {nope} "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}}"#
+        )
+    };
+    let expanded = read_config(&config(r#""qk_nope_head_dim": 64,"#)).unwrap();
+    let slope = of(&expanded, "vllm", &[]).figure(Quantity::SlopeBytesPerToken).and_then(Figure::whole);
+    assert_eq!(slope, Some(2 * 2 * 40 * (64 + 32) * 2));
+    let partial = read_config(&config("")).unwrap();
+    let settings = Settings::default();
+    let query = Query::new(&partial, "vllm".parse().unwrap(), &settings).unwrap();
+    assert_eq!(report(&query).unwrap_err().place(), Some("qk_nope_head_dim"));
+}

@@ -48,7 +48,7 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
         let Some(name) = wanted.get() else { return nothing_yet(&listed.get()) };
         if let Some(run) = page.opened.with(|opened| opened.runs.iter().find(|run| run.run == name).cloned())
         {
-            let mut parts = vec![summary::summary(jobs, &run)];
+            let mut parts = vec![summary::summary(&jobs, &run)];
             if !run.cases.is_empty() {
                 parts.extend([figures::run_figures(page, &run), cases::case_table(&run)]);
             }
@@ -66,7 +66,7 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
     };
     view! {
         <div class="measure room">
-            {run_list(page, jobs, listed, wanted)}
+            {run_list(page, &jobs, listed, wanted)}
             <main id="content">{part(shown)}</main>
         </div>
     }

@@ -9,7 +9,7 @@ use crate::ui::open_file;
 /// The runs to choose from: the agent's, and those that were opened here.
 pub(super) fn run_list(
     page: Page,
-    jobs: Jobs,
+    jobs: &Jobs,
     listed: RwSignal<Listed>,
     wanted: Memo<Option<String>>,
 ) -> AnyView {

@@ -6,7 +6,8 @@ use super::jobs::Jobs;
 use crate::erased::on;
 
 /// What the run found, where and under which ceilings.
-pub(super) fn summary(jobs: Jobs, run: &Run) -> AnyView {
+pub(super) fn summary(jobs: &Jobs, run: &Run) -> AnyView {
+    let jobs = *jobs;
     let mut sentences = run.verdicts.iter().map(|verdict| verdict.sentence.clone());
     let finding =
         sentences.next().unwrap_or_else(|| "This run has no verdict: nothing in it was measured.".to_owned());
