@@ -357,7 +357,7 @@ mod tests {
             kv in prop::option::of(prop::sample::select(KvFormat::all().map(|(_, format)| format).collect::<Vec<_>>())),
             index in prop::option::of(prop::sample::select(IndexFormat::all().map(|(_, format)| format).collect::<Vec<_>>())),
             state in prop::option::of(prop::sample::select(vec![StateFormat::F32, StateFormat::Bf16, StateFormat::F16])),
-            engine in prop::sample::select(vec!["logical", "vllm", "vllm@0.30", "sglang@nightly build", "llama.cpp", "trtllm"]),
+            engine in prop::sample::select(vec!["logical", "vllm", "vllm@0.30", "sglang@nightly", "llama.cpp", "trtllm"]),
             tp in prop::option::of(1_u64..=1024),
             prefix_caching in prop::option::of(any::<bool>()),
             memory in prop::option::of(prop_oneof![1..=u64::MAX, (1..4096_u64).prop_map(|count| count << 28)]),
