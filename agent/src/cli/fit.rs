@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, report};
+use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, ranks, report};
 use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
@@ -162,10 +162,7 @@ fn table(fits: &[Fit], memory: &str, batch: u64) -> Figures {
 /// ` on one rank of 8, vllm@0.33`
 fn place(fit: &Fit) -> String {
     let kind = fit.engine.kind();
-    let ranks = match kind {
-        EngineKind::LlamaCpp => 1,
-        _ => fit.settings.tp().saturating_mul(fit.settings.pp()),
-    };
+    let ranks = ranks(kind, &fit.settings);
     let rank = if ranks > 1 { format!(" on one rank of {ranks}") } else { String::new() };
     if kind == EngineKind::Logical { rank } else { format!("{rank}, {}", fit.engine) }
 }

@@ -183,41 +183,22 @@ unsafe fn means<S: Simd, const C: usize>(span: &mut Span<'_>, channel: usize) {
 
 #[cfg(test)]
 mod tests {
+    use kvscope_reference::pooling::Group;
+    use kvscope_reference::widen;
+
     use super::*;
 
-    /// The same in f64, member by member, as the text says it.
     fn right(span: &Span<'_>) -> Vec<f64> {
-        let Pooling { width, rope, ratio, halves } = span.pooling;
-        let group = span.tokens / ratio - 1;
-        let row = |position: usize| &span.rows[position % (halves * ratio) * span.stride + span.first..];
-        let mut entry: Vec<f64> = (0..width)
-            .map(|c| {
-                let mut pairs = Vec::new();
-                for place in 0..ratio {
-                    let mut add = |group: usize, half: usize| {
-                        let row = row(group * ratio + place);
-                        let bias = span.weights.bias[(place * halves + half) * width + c];
-                        let gate = f64::from(row[halves * width + half * width + c]) + f64::from(bias);
-                        pairs.push((gate, f64::from(row[half * width + c])));
-                    };
-                    add(group, halves - 1);
-                    if halves == 2 && group > 0 {
-                        add(group - 1, 0);
-                    }
-                }
-                let total: f64 = pairs.iter().map(|(gate, _)| gate.exp()).sum();
-                pairs.iter().map(|(gate, value)| gate.exp() / total * value).sum()
-            })
-            .collect();
-        let mean = entry.iter().map(|x| x * x).sum::<f64>() / width as f64;
-        for (x, gain) in entry.iter_mut().zip(&span.weights.gain) {
-            *x *= f64::from(*gain) / (mean + 1e-6).sqrt();
-        }
-        for (pair, turn) in entry[width - rope..].chunks_mut(2).zip(&span.weights.turns) {
-            let (x, y, cosine, sine) = (pair[0], pair[1], f64::from(turn.0), f64::from(turn.1));
-            pair.copy_from_slice(&[x * cosine - y * sine, x * sine + y * cosine]);
-        }
-        entry
+        let Pooling { width, ratio, halves, .. } = span.pooling;
+        let turns: Vec<(f64, f64)> =
+            span.weights.turns.iter().map(|(cosine, sine)| (f64::from(*cosine), f64::from(*sine))).collect();
+        let (bias, gains) = (widen(&span.weights.bias), widen(&span.weights.gain));
+        let group = Group { width, ratio, halves, bias: &bias, gains: &gains, turns: &turns };
+        let row = |token: usize| {
+            let at = token % span.pooling.rows() * span.stride + span.first;
+            widen(&span.rows[at..at + span.pooling.row()])
+        };
+        group.entry(span.tokens / ratio - 1, &row)
     }
 
     fn span<'a>(all: &Span<'a>, channels: Range<usize>, means: &'a mut [f32]) -> Span<'a> {
