@@ -1,5 +1,5 @@
-//! Builds the data into the crate: every file of `assets/models/` and `assets/claims/`, checked and without its white
-//! space.
+//! Builds the data into the crate: every file of `assets/models/`, `assets/claims/` and `assets/hardware/`, checked and
+//! without its white space.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,11 @@ use serde_json::Value;
 fn main() {
     embed("models", &|path, value| {
         for field in ["name", "family", "vendor", "source", "confidence", "config"] {
+            assert!(value.get(field).is_some(), "{}: {field} is missing", path.display());
+        }
+    });
+    embed("hardware", &|path, value| {
+        for field in ["name", "kind", "source", "confidence"] {
             assert!(value.get(field).is_some(), "{}: {field} is missing", path.display());
         }
     });

@@ -12,6 +12,7 @@ mod kernels;
 mod layers;
 mod log;
 mod models;
+mod plan;
 mod request;
 mod reserved;
 mod serve;
@@ -49,6 +50,8 @@ enum Command {
     Compare(compare::Arguments),
     /// The three layers of metadata that a scheduler or a cache manager reads, as one JSON document
     Describe(describe::Arguments),
+    /// What growth means: capacity, cost, hand-over, scheduling
+    Plan(plan::Arguments),
     /// Published figures beside the computed ones, with a verdict each
     Claims(claims::Arguments),
     /// The derivation of every figure: formula, config fields, values
@@ -116,6 +119,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Layers(arguments) => layers::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Describe(arguments) => describe::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Claims(arguments) => claims::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Cases(arguments) => cases::run(&arguments),

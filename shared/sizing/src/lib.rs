@@ -20,7 +20,9 @@ pub mod claims;
 pub mod cost;
 pub mod describe;
 pub mod engine;
+pub mod hardware;
 pub mod log;
+pub mod plan;
 pub mod prediction;
 pub mod record;
 

@@ -6,6 +6,7 @@ use crate::catalogue::find_entry;
 use crate::config::read_config_value;
 use crate::growth::Growth;
 use crate::mixer::Mixer;
+use crate::plan::published_figure;
 use crate::service::WindowPolicy;
 use crate::size::{Part, StateModel};
 use crate::{Error, Ratio, Result, Tokens};
@@ -62,6 +63,7 @@ impl Recipe {
                 };
                 most.over(least)
             }
+            Self::Plan(inputs) => Ok(published_figure(inputs)?.value),
             Self::Needs(what) => Err(Error::setting("needs", what)),
         }
     }

@@ -147,6 +147,7 @@ fn recipe(value: &Value) -> Result<Recipe> {
             let parts = content.as_array().ok_or_else(|| Error::field("spread", "expected a list"))?;
             Recipe::Spread(parts.iter().map(recipe).collect::<Result<_>>()?)
         }
+        "plan" => Recipe::Plan(object(content, kind)?.clone()),
         "needs" => Recipe::Needs(text(content, "needs")?.to_owned()),
         other => return Err(unknown("recipe", other)),
     })

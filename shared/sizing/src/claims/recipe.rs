@@ -58,6 +58,8 @@ pub enum Recipe {
     },
     /// The largest over the smallest.
     Spread(Vec<Recipe>),
+    /// A figure of a plan: `{"of": "…", …}` with the inputs that this figure takes.
+    Plan(Map<String, Value>),
     /// Nothing can compute it yet.
     Needs(String),
 }
@@ -128,6 +130,22 @@ pub enum Unit {
     Values,
     /// Heads.
     Heads,
+    /// 10^6 bytes.
+    Megabyte,
+    /// 2^20 bytes.
+    Mebibyte,
+    /// 10^9 bits a second.
+    GigabitPerSecond,
+    /// 10^12 bits a second.
+    TerabitPerSecond,
+    /// 10^9 bytes a second.
+    GigabytePerSecond,
+    /// Seconds.
+    Seconds,
+    /// 10^9 parameters.
+    GigaParameters,
+    /// Operations for each byte.
+    FlopPerByte,
 }
 
 impl StateFigure {
@@ -147,7 +165,7 @@ impl StateFigure {
 }
 
 impl Unit {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::Gigabyte,
         Self::Gibibyte,
         Self::BytesPerToken,
@@ -158,6 +176,14 @@ impl Unit {
         Self::KibiTokens,
         Self::Values,
         Self::Heads,
+        Self::Megabyte,
+        Self::Mebibyte,
+        Self::GigabitPerSecond,
+        Self::TerabitPerSecond,
+        Self::GigabytePerSecond,
+        Self::Seconds,
+        Self::GigaParameters,
+        Self::FlopPerByte,
     ];
 
     /// The name in data and on screen.
@@ -173,19 +199,36 @@ impl Unit {
             Self::KibiTokens => "Ki tokens",
             Self::Values => "values",
             Self::Heads => "heads",
+            Self::Megabyte => "MB",
+            Self::Mebibyte => "MiB",
+            Self::GigabitPerSecond => "Gbps",
+            Self::TerabitPerSecond => "Tbps",
+            Self::GigabytePerSecond => "GB/s",
+            Self::Seconds => "s",
+            Self::GigaParameters => "billion parameters",
+            Self::FlopPerByte => "FLOP/B",
         }
     }
 
-    /// `plain` (bytes, tokens, a ratio) in this unit.
+    /// `plain` (bytes, bytes a second, tokens, a ratio) in this unit.
     pub(super) fn of(self, plain: Ratio) -> Result<Ratio> {
         plain.over(match self {
-            Self::Gigabyte => Ratio::whole(1_000_000_000),
+            Self::Gigabyte | Self::GigabytePerSecond | Self::GigaParameters => Ratio::whole(1_000_000_000),
+            Self::GigabitPerSecond => Ratio::whole(1_000_000_000 / 8),
+            Self::TerabitPerSecond => Ratio::whole(1_000_000_000_000 / 8),
+            Self::Megabyte => Ratio::whole(1_000_000),
+            Self::Mebibyte => Ratio::whole(1 << 20),
             Self::Gibibyte => Ratio::whole(1 << 30),
             Self::KibiTokens => Ratio::whole(1 << 10),
             Self::Percent => Ratio::new(1, 100)?,
-            Self::BytesPerToken | Self::Times | Self::Layers | Self::Tokens | Self::Values | Self::Heads => {
-                Ratio::whole(1)
-            }
+            Self::BytesPerToken
+            | Self::Times
+            | Self::Layers
+            | Self::Tokens
+            | Self::Values
+            | Self::Heads
+            | Self::Seconds
+            | Self::FlopPerByte => Ratio::whole(1),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Which versions a claim speaks of, so that their growth can be shown beside it.
 
+use serde_json::Value;
+
 use super::{Claim, Recipe};
 use crate::Tokens;
 use crate::settings::Settings;
@@ -52,6 +54,9 @@ fn collect<'r>(recipe: &'r Recipe, subject: &mut Subject, settings: &mut Vec<&'r
             collect(over, subject, settings);
         }
         Recipe::Spread(parts) => parts.iter().for_each(|part| collect(part, subject, settings)),
+        Recipe::Plan(inputs) => {
+            inputs.get("model").and_then(Value::as_str).map(str::to_owned).iter().for_each(add);
+        }
         Recipe::Quoted { .. } | Recipe::Needs(_) => {}
     }
 }

@@ -9,6 +9,7 @@ use super::words::figure;
 use super::{CheckedClaim, Claim};
 use crate::catalogue::find_entry;
 use crate::growth::Growth;
+use crate::plan::published_figure;
 use crate::state::counted;
 use crate::{Ratio, Result, group_digits, layer_ranges};
 
@@ -105,6 +106,10 @@ impl Recipe {
                 "the largest over the smallest".to_owned(),
                 parts.iter().map(Self::working).collect::<Result<_>>()?,
             ),
+            Self::Plan(inputs) => {
+                let of = published_figure(inputs)?;
+                Working::new(of.what, of.worked, Vec::new())
+            }
             Self::Needs(_) => unreachable!("it is missing something"),
         })
     }

@@ -38,6 +38,22 @@ impl Ratio {
         Self { numerator: i128::from(count), denominator: 1 }
     }
 
+    /// A figure that was computed in floating point, to nine decimals.
+    ///
+    /// # Errors
+    ///
+    /// No number, an infinity, or a figure of 10^18 and more.
+    pub fn decimal(figure: f64) -> Result<Self> {
+        const PARTS: i64 = 1_000_000_000;
+        let scaled = figure * PARTS as f64;
+        if !scaled.is_finite() || scaled.abs() >= 1e27 {
+            return Err(overflow());
+        }
+        // Exact: a float of this size prints as its whole value.
+        let parts = format!("{scaled:.0}").parse().map_err(|_| overflow())?;
+        Self::new(parts, i128::from(PARTS))
+    }
+
     /// Numerator of the reduced ratio.
     pub const fn numerator(self) -> i128 {
         self.numerator

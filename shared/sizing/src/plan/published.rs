@@ -1,0 +1,69 @@
+//! Figures of plans as claims ask for them: `{"of": NAME, …}` names a figure and its inputs.
+
+use serde_json::{Map, Value};
+
+use crate::record::{FromJson, field};
+use crate::{Error, Ratio, Result};
+
+/// A figure and how it came about.
+pub(crate) struct PublishedFigure {
+    pub(crate) value: Ratio,
+    /// What it is, in words.
+    pub(crate) what: String,
+    /// Its computation with numbers.
+    pub(crate) worked: String,
+}
+
+/// What a recipe gives a figure to work with. A key that the figure has not asked for is an error.
+pub(crate) struct Inputs<'r> {
+    object: &'r Map<String, Value>,
+    asked: Vec<&'static str>,
+}
+
+impl<'r> Inputs<'r> {
+    fn new(object: &'r Map<String, Value>) -> Self {
+        Self { object, asked: vec!["of"] }
+    }
+
+    pub(crate) fn get<T: FromJson>(&mut self, key: &'static str) -> Result<T> {
+        self.asked.push(key);
+        field(self.object, key)
+    }
+
+    fn check_all_asked(&self) -> Result<()> {
+        match self.object.keys().find(|key| !self.asked.contains(&key.as_str())) {
+            Some(key) => Err(Error::field(key, "no input of this figure")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Computes what a recipe asks for.
+///
+/// # Errors
+///
+/// An unknown figure, an input that is missing, unknown or of a wrong kind, or what the plan itself reports.
+pub(crate) fn published_figure(recipe: &Map<String, Value>) -> Result<PublishedFigure> {
+    let name: String = field(recipe, "of")?;
+    let mut inputs = Inputs::new(recipe);
+    let figure = match name.as_str() {
+        "required_egress" => required_egress(&mut inputs)?,
+        other => return Err(Error::field("of", format!("{other:?} is no figure of a plan"))),
+    };
+    inputs.check_all_asked()?;
+    Ok(figure)
+}
+
+/// What a fleet sends while all its instances prefill: the rate of one times their number.
+fn required_egress(inputs: &mut Inputs<'_>) -> Result<PublishedFigure> {
+    let gpus: u64 = inputs.get("gpus")?;
+    let gpus_per_instance: u64 = inputs.get("gpus_per_instance")?;
+    let bits_per_second: f64 = inputs.get("gbps_per_instance")?;
+    let instances = Ratio::new(gpus.into(), gpus_per_instance.into())?;
+    let one = Ratio::decimal(bits_per_second * 1e9 / 8.0)?;
+    Ok(PublishedFigure {
+        value: instances.times(one)?,
+        what: "bytes a second that all prefill instances send together".to_owned(),
+        worked: format!("{gpus} ÷ {gpus_per_instance} × {bits_per_second} Gbps"),
+    })
+}
