@@ -88,6 +88,39 @@ fn ranks_of_one_engine_with_other_slots_are_named() {
     assert!(found.has_differences());
 }
 
+/// Two ranks of MiMo-V2-Flash, the second with 64 slots more: 0.8 × 375,424 is 300,339, in pages of 64 300,288, so 300,352
+/// is not its part. Both have a pool for windows and one for the other layers, and the smaller full pool is the capacity:
+/// 375,360 / 262,144 = 1.43.
+#[test]
+fn pools_of_a_rank_are_told_by_its_own_tokens() {
+    let one = include_str!("../../../assets/examples/sglang.log");
+    let second: String = one
+        .lines()
+        .filter(|line| line.contains(" TP0]"))
+        .map(|line| line.replace("TP0", "TP1").replace("375360", "375424").replace("300288", "300352") + "\n")
+        .collect();
+    assert!(second.contains("full_layer_tokens=375424, swa_layer_tokens=300352"));
+    let found = decoded(&format!("{one}{second}"));
+    let capacity = found.capacity.clone().unwrap();
+    assert!(capacity.starts_with("The capacity is 375,360 token slots"), "{capacity}");
+    assert!(capacity.contains("beside 300,288") && capacity.contains(": 1.43 requests"), "{capacity}");
+    let lines = |name: &str| {
+        let of = found.figures.iter().filter(|figure| figure.name == name);
+        of.map(|figure| (figure.ranks.join(" "), figure.says.clone())).collect::<Vec<_>>()
+    };
+    for (name, tokens) in [("kv_pool_bytes", [375_360, 375_424]), ("window_pool_bytes", [300_288, 300_352])] {
+        let pools = lines(name);
+        assert_eq!(pools.len(), 2, "{name}: {pools:?}");
+        for ((ranks, says), (rank, tokens)) in pools.iter().zip(["TP0", "TP1"].iter().zip(tokens)) {
+            assert!(ranks == rank && says.contains(&format!("#tokens: {tokens}")), "{name}: {pools:?}");
+        }
+    }
+    assert!(lines("other_pool_bytes").is_empty());
+    for figure in found.figures.iter().filter(|figure| figure.name == "kv_pool_bytes") {
+        assert!(figure.recomputed.is_some() && figure.difference.is_none(), "{figure:?}");
+    }
+}
+
 /// 5 layers of 131,072 cells are what 2,560 MiB are.
 #[test]
 fn cells_and_layers_that_do_not_make_up_the_bytes_are_named() {

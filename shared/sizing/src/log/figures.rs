@@ -65,6 +65,13 @@ impl Figure {
         let own = self.engines();
         own.is_empty() || engine.is_none_or(|engine| own.contains(&engine))
     }
+
+    /// Whether a rank prints both; a line that names none holds for all.
+    pub(super) fn shares_rank(&self, other: &Self) -> bool {
+        self.ranks.is_empty()
+            || other.ranks.is_empty()
+            || self.ranks.iter().any(|rank| other.ranks.contains(rank))
+    }
 }
 
 impl Figures {
@@ -151,6 +158,11 @@ impl Figures {
     pub(super) fn smallest_of(&self, topic: Topic, engine: Option<&str>) -> Option<&Figure> {
         let own = self.of(topic).filter(|figure| figure.is_of(engine));
         own.min_by(|a, b| a.printed.value().total_cmp(&b.printed.value()))
+    }
+
+    /// The whole figures on a topic that a rank of `figure` prints too.
+    pub(super) fn beside<'f>(&'f self, figure: &'f Figure, topic: Topic) -> impl Iterator<Item = u64> + 'f {
+        self.of(topic).filter(|other| other.shares_rank(figure)).filter_map(|other| other.printed.whole())
     }
 
     /// The data-parallel engines that print figures on `topics`, in their order; none where none is named.

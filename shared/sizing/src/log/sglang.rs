@@ -3,7 +3,7 @@
 //! Line shapes: SGLang 0.4 to 0.5.23 (`mem_cache/memory_pool.py`, `managers/scheduler.py`) and logs in public reports.
 //! Its pool lines print GB and mean 2^30 bytes.
 
-use super::figures::{Figures, capacity_of};
+use super::figures::{Figure, Figures, capacity_of};
 use super::launch::{Key, Launch, kv_format, plain, reversed, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit};
@@ -145,22 +145,15 @@ fn full_tokens(figures: &Figures) -> Option<u64> {
     figures.smallest(Topic::FullTokens).or_else(|| figures.smallest(Topic::PoolTokens))?.printed.whole()
 }
 
+/// Tokens of the pool that keeps every token on the ranks of `figure`: the least, where they differ.
+fn tokens_of_rank(figures: &Figures, figure: &Figure) -> Option<u64> {
+    let full = figures.beside(figure, Topic::FullTokens).min();
+    full.or_else(|| figures.beside(figure, Topic::PoolTokens).min())
+}
+
 /// Tells the pools apart by their tokens, and finds a pool line that fits no pool.
 pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
-    let window = reading.figures.smallest(Topic::WindowTokens).and_then(|figure| figure.printed.whole());
-    let full = full_tokens(&reading.figures);
-    let mut seen: Vec<(Topic, Vec<String>)> = Vec::new();
-    for figure in reading.figures.all.iter_mut().filter(|figure| figure.topic == Topic::PoolBytes) {
-        let topic = if window.is_some() && figure.of == window && window != full {
-            Topic::WindowBytes
-        } else {
-            Topic::PoolBytes
-        };
-        let again = seen.iter().any(|(known, ranks)| *known == topic && *ranks == figure.ranks);
-        // A second pool of the same tokens on the same rank is a draft model's.
-        figure.topic = if again { Topic::OtherPool } else { topic };
-        seen.push((topic, figure.ranks.clone()));
-    }
+    tell_pools_apart(&mut reading.figures);
     let mut found = ranks_that_differ(&reading.figures);
     let Some(total) = reading.figures.smallest(Topic::PoolTokens) else { return found };
     let dcp = reading.launch.settings.dcp();
@@ -187,6 +180,25 @@ pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradic
         explained: false,
     });
     found
+}
+
+/// Which pool each line is of, by the tokens that its own rank states; a further pool of the same kind on a rank is a draft
+/// model's.
+fn tell_pools_apart(figures: &mut Figures) {
+    let mut told: Vec<(usize, Topic)> = Vec::new();
+    for (index, figure) in figures.all.iter().enumerate().filter(|(_, figure)| figure.topic == Topic::PoolBytes)
+    {
+        let is_window = figure.of.is_some_and(|tokens| {
+            figures.beside(figure, Topic::WindowTokens).any(|window| window == tokens)
+                && tokens_of_rank(figures, figure) != Some(tokens)
+        });
+        let topic = if is_window { Topic::WindowBytes } else { Topic::PoolBytes };
+        let again = told.iter().any(|(at, known)| *known == topic && figures.all[*at].shares_rank(figure));
+        told.push((index, if again { Topic::OtherPool } else { topic }));
+    }
+    for (index, topic) in told {
+        figures.all[index].topic = topic;
+    }
 }
 
 /// Ranks of one engine that print different slots. Each of them holds its share of every token, so an engine goes by the
@@ -242,13 +254,25 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     reading.launch.warnings.extend(report.warnings.iter().cloned());
     let windows = windows_of_pools(engine, architecture, &settings, &reading.figures)?;
     let bytes = |quantity| answer(&query, quantity).map(crate::engine::Figure::as_f64);
-    for figure in &mut reading.figures.all {
+    // Ranks may have pools of different tokens.
+    let own_tokens: Vec<Option<u64>> = reading
+        .figures
+        .all
+        .iter()
+        .map(|figure| tokens_of_rank(&reading.figures, figure).or(settings.pool_tokens))
+        .collect();
+    for (figure, own) in reading.figures.all.iter_mut().zip(own_tokens) {
+        let of_pool = |quantities: &[Quantity]| {
+            let settings = Settings { pool_tokens: own, ..settings.clone() };
+            let query = Query::new(architecture, engine.clone(), &settings)?;
+            let bytes = quantities.iter().map(|quantity| answer(&query, *quantity));
+            let bytes = bytes.map(|figure| figure.map(crate::engine::Figure::as_f64)).sum::<Result<f64>>();
+            bytes.map(|bytes| Some(Range::exactly(bytes)))
+        };
         figure.recomputed = match figure.topic {
             // The log sizes index keys with the latents that they belong to.
-            Topic::PoolBytes if figure.of == settings.pool_tokens => {
-                Some(Range::exactly(bytes(Quantity::KvBytes)? + bytes(Quantity::IndexBytes)?))
-            }
-            Topic::WindowBytes => Some(Range::exactly(bytes(Quantity::WindowBytes)?)),
+            Topic::PoolBytes if figure.of == own => of_pool(&[Quantity::KvBytes, Quantity::IndexBytes])?,
+            Topic::WindowBytes => of_pool(&[Quantity::WindowBytes])?,
             Topic::StateBytes if settings.state_slots.is_some() => {
                 Some(Range::exactly(bytes(Quantity::StateBytes)?))
             }
