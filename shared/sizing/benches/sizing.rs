@@ -1,4 +1,5 @@
-//! How fast figures come: reading configs, and the sweep behind a page of growth curves.
+//! How fast figures come: reading configs, and the sweep behind a page of growth curves. Each runs for a second, since
+//! the first hundred calls of a process are slower than the rest.
 
 use std::fmt;
 use std::time::Instant;
@@ -12,7 +13,7 @@ fn main() {
 }
 
 /// 40 versions × 512 contexts, bytes by component, from architectures already read.
-#[divan::bench]
+#[divan::bench(min_time = 1)]
 fn sweep_40_versions_512_contexts(bencher: Bencher<'_, '_>) {
     let states: Vec<StateModel> = catalogue()
         .iter()
@@ -33,21 +34,21 @@ fn sweep_40_versions_512_contexts(bencher: Bencher<'_, '_>) {
 }
 
 /// The config whose reading takes longest, from its text to an architecture.
-#[divan::bench(args = [slowest(ids(), |id| config_of(id), |text| drop(black_box(read_config(text))))])]
+#[divan::bench(args = [slowest(ids(), |id| config_of(id), |text| drop(black_box(read_config(text))))], min_time = 1)]
 fn slowest_config(bencher: Bencher<'_, '_>, id: &str) {
     let text = config_of(id);
     bencher.bench_local(|| black_box(read_config(black_box(&text)).expect("the catalogue reads")));
 }
 
 /// The version whose figures at one context take longest, from a state that holds every derivation.
-#[divan::bench(args = [slowest(ids(), |id| state_of(id), |state| sized(state, "model"))])]
+#[divan::bench(args = [slowest(ids(), |id| state_of(id), |state| sized(state, "model"))], min_time = 1)]
 fn slowest_size(bencher: Bencher<'_, '_>, id: &str) {
     let state = state_of(id);
     bencher.bench_local(|| sized(black_box(&state), id));
 }
 
 /// The version whose state takes longest to derive: components, growth, formulas with their inputs.
-#[divan::bench(args = [slowest(ids(), |id| architecture_of(id), |architecture| drop(derived(architecture)))])]
+#[divan::bench(args = [slowest(ids(), |id| architecture_of(id), |architecture| drop(derived(architecture)))], min_time = 1)]
 fn slowest_state(bencher: Bencher<'_, '_>, id: &str) {
     let architecture = architecture_of(id);
     bencher.bench_local(|| derived(black_box(&architecture)));
@@ -58,14 +59,14 @@ fn slowest_state(bencher: Bencher<'_, '_>, id: &str) {
     versions_in_engines(),
     |case| (architecture_of(case.0), case.1.clone()),
     |(architecture, engine)| reported(architecture, engine),
-)])]
+)], min_time = 1)]
 fn slowest_engine_report(bencher: Bencher<'_, '_>, Named(id, engine): &Named) {
     let architecture = architecture_of(id);
     bencher.bench_local(|| reported(black_box(&architecture), engine));
 }
 
 /// One figure of vLLM's plan, planned anew: what a hover over a chart in an engine's accounting costs.
-#[divan::bench(args = ["deepseek-v4-pro", "qwen3.6-27b", "gemma-4-31b", "llama-3.1-405b"])]
+#[divan::bench(args = ["deepseek-v4-pro", "qwen3.6-27b", "gemma-4-31b", "llama-3.1-405b"], min_time = 1)]
 fn engine_profile(bencher: Bencher<'_, '_>, id: &str) {
     let architecture = architecture_of(id);
     let settings = usual();

@@ -1,5 +1,7 @@
 //! What a config says, layer by layer, free of any engine.
 
+use std::rc::Rc;
+
 use crate::distinct::Places;
 use crate::fact::Fact;
 use crate::format::{KvFormat, StateFormat};
@@ -49,7 +51,8 @@ pub struct LayerClass {
 /// One layer before grouping.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LayerDraft {
-    pub(crate) mixers: Vec<Mixer>,
+    /// Shared by the layers that do the same.
+    pub(crate) mixers: Rc<[Mixer]>,
     pub(crate) borrows: Option<String>,
 }
 
@@ -205,13 +208,17 @@ impl Classes {
     fn of(&mut self, draft: LayerDraft) -> usize {
         let is_equal = |class: usize| {
             let class = &self.list[class];
-            class.mixers == draft.mixers && class.borrows == draft.borrows
+            *class.mixers == *draft.mixers && class.borrows == draft.borrows
         };
         let parts = (&draft.mixers, &draft.borrows);
         if let Some(known) = self.places.find_or_add(parts, self.list.len(), is_equal) {
             return known;
         }
-        self.list.push(LayerClass { mixers: draft.mixers, borrows: draft.borrows, layers: Vec::new() });
+        self.list.push(LayerClass {
+            mixers: draft.mixers.to_vec(),
+            borrows: draft.borrows,
+            layers: Vec::new(),
+        });
         self.list.len() - 1
     }
 }

@@ -1,4 +1,5 @@
 use serde::Serialize;
+use smol_str::SmolStr;
 
 use crate::Bytes;
 use crate::fact::{Fact, Source};
@@ -7,7 +8,7 @@ use crate::fact::{Fact, Source};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Derivation {
     /// The formula over the inputs' symbols: `kv_heads × (k_width + v_width) × bytes_per_value`.
-    pub formula: String,
+    pub formula: SmolStr,
     /// Every symbol of the formula.
     pub inputs: Vec<Input>,
     /// What the formula gives: bytes of one entry, or of the whole component where it is constant.
@@ -27,8 +28,8 @@ pub struct Input {
 
 impl Derivation {
     /// A derivation with the given formula, inputs and result.
-    pub fn new(formula: impl Into<String>, inputs: Vec<Input>, result: Bytes) -> Self {
-        Self { formula: formula.into(), inputs, result }
+    pub fn new(formula: &'static str, inputs: Vec<Input>, result: Bytes) -> Self {
+        Self { formula: SmolStr::new_static(formula), inputs, result }
     }
 
     /// The formula with numbers in place of symbols: `8 × (128 + 128) × 2`.

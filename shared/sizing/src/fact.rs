@@ -2,6 +2,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use serde::Serialize;
+use smol_str::SmolStr;
 
 /// A number that a figure depends on, and where it came from.
 ///
@@ -12,39 +13,51 @@ pub struct Fact {
     source: Source,
 }
 
-/// Where a [`Fact`] came from.
+/// Where a [`Fact`] came from. Its texts are shared: every derivation that uses the fact holds them too.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum Source {
     /// A field of the config, by its JSON path.
     Field {
         /// `text_config.num_key_value_heads`
-        path: String,
+        path: SmolStr,
     },
     /// The field is absent; its class or format defines this default.
     Default {
         /// The absent field.
-        field: String,
+        field: SmolStr,
         /// The rule, and who defines it.
-        rule: String,
+        rule: SmolStr,
     },
     /// Computed from other fields.
     Derived {
         /// `hidden_size / num_attention_heads`
-        rule: String,
+        rule: SmolStr,
     },
     /// A setting of the user, or the default of one.
     Setting {
         /// `kv_dtype`
-        name: String,
+        name: SmolStr,
         /// What it is set to.
-        value: String,
+        value: SmolStr,
     },
     /// Given by the layout of a record or a mixer, not by the config.
     Layout {
         /// What defines it.
-        rule: String,
+        rule: SmolStr,
     },
+}
+
+impl Source {
+    /// A field of the config, by its JSON path.
+    pub fn field(path: impl Into<SmolStr>) -> Self {
+        Self::Field { path: path.into() }
+    }
+
+    /// A default of an absent field.
+    pub fn default(field: impl Into<SmolStr>, rule: impl Into<SmolStr>) -> Self {
+        Self::Default { field: field.into(), rule: rule.into() }
+    }
 }
 
 impl Fact {
@@ -64,17 +77,17 @@ impl Fact {
     }
 
     /// A value computed from others by `rule`.
-    pub fn derived(value: u64, rule: impl Into<String>) -> Self {
+    pub fn derived(value: u64, rule: impl Into<SmolStr>) -> Self {
         Self::new(value, Source::Derived { rule: rule.into() })
     }
 
     /// A default of an absent field.
-    pub fn default(value: u64, field: impl Into<String>, rule: impl Into<String>) -> Self {
-        Self::new(value, Source::Default { field: field.into(), rule: rule.into() })
+    pub fn default(value: u64, field: impl Into<SmolStr>, rule: impl Into<SmolStr>) -> Self {
+        Self::new(value, Source::default(field, rule))
     }
 
     /// A value that the layout of a mixer or record fixes.
-    pub fn layout(value: u64, rule: impl Into<String>) -> Self {
+    pub fn layout(value: u64, rule: impl Into<SmolStr>) -> Self {
         Self::new(value, Source::Layout { rule: rule.into() })
     }
 }

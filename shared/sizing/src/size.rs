@@ -1,5 +1,7 @@
 //! One size of one model version: bytes by component, slope, fixed part, and what a decode step reads.
 
+use std::rc::Rc;
+
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
@@ -19,7 +21,7 @@ use crate::{Bytes, BytesPerToken, Error, Result, Tokens, sort_short};
 pub struct StateModel {
     parts: Vec<Part>,
     /// Components of each layer class of the architecture, in its order.
-    classes: Vec<Vec<StateComponent>>,
+    classes: Vec<Vec<Rc<StateComponent>>>,
     warnings: Vec<Warning>,
     max_context: Option<u64>,
 }
@@ -28,7 +30,7 @@ pub struct StateModel {
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The component of one layer.
-    pub component: StateComponent,
+    pub component: Rc<StateComponent>,
     /// How many layers keep it.
     pub layers: u64,
     places: Vec<usize>,
@@ -115,7 +117,7 @@ impl StateModel {
             let mut kept = Vec::new();
             if class.borrows.is_none() {
                 for mixer in &class.mixers {
-                    kept.extend(mixer.components(&formats)?);
+                    kept.extend(mixer.components(&formats)?.into_iter().map(Rc::new));
                 }
             }
             for component in &kept {
@@ -127,7 +129,7 @@ impl StateModel {
                         parts[part].places.extend(&class.layers);
                     }
                     None => parts.push(Part {
-                        component: component.clone(),
+                        component: Rc::clone(component),
                         layers,
                         places: class.layers.clone(),
                     }),
@@ -161,7 +163,7 @@ impl StateModel {
     }
 
     /// The components of one layer of class `class`.
-    pub fn class_components(&self, class: usize) -> &[StateComponent] {
+    pub fn class_components(&self, class: usize) -> &[Rc<StateComponent>] {
         &self.classes[class]
     }
 

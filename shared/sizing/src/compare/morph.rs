@@ -41,10 +41,7 @@ fn draft(from: &Architecture, old: Option<&LayerClass>, new: Option<&LayerClass>
     let new = match new {
         Some(new) if done >= Cause::Mixer => new,
         _ => {
-            return LayerDraft {
-                mixers: old.map_or_else(Vec::new, |layer| layer.mixers.clone()),
-                borrows: kept,
-            };
+            return LayerDraft { mixers: old.map_or(&[][..], |layer| &layer.mixers).into(), borrows: kept };
         }
     };
     let keys = old.into_iter().flat_map(|layer| &layer.mixers).find_map(keys_of);

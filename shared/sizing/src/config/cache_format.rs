@@ -51,7 +51,7 @@ pub(super) fn checkpoint_kv(
                  not"
             ),
         ));
-        let chosen = Chosen { format, source: Source::Field { path } };
+        let chosen = Chosen { format, source: Source::field(path) };
         let latents = (exporter == Exporter::Modelopt).then(|| chosen.clone());
         return Ok(Some(CheckpointKv { heads: chosen, latents }));
     }

@@ -1,6 +1,7 @@
 mod aliases;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
@@ -194,7 +195,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         }
         let rule = match default.source() {
-            Source::Default { rule, .. } => rule.clone(),
+            Source::Default { rule, .. } => rule.to_string(),
             other => other.to_string(),
         };
         Ok(Some(Fact::derived(default.get(), format!("{zero} is 0: {rule}"))))
@@ -211,7 +212,7 @@ impl<'a> Fields<'a> {
     pub(super) fn number(&self, key: &str) -> Result<Option<Fact>> {
         let Some((path, value)) = self.find(key) else { return Ok(None) };
         let value = whole_number(&path, value)?;
-        Ok(Some(Fact::new(value, Source::Field { path })))
+        Ok(Some(Fact::new(value, Source::field(path))))
     }
 
     /// The first of several names of one field; a class's default counts where none of them has a value.
@@ -344,7 +345,7 @@ impl<'a> Fields<'a> {
         let numbers = list
             .iter()
             .enumerate()
-            .map(|(index, value)| whole_number(&format!("{path}[{index}]"), value))
+            .map(|(index, value)| whole_number(format_args!("{path}[{index}]"), value))
             .collect::<Result<_>>()?;
         Ok(Some((path, numbers)))
     }
@@ -398,8 +399,8 @@ fn collect_unread(
     }
 }
 
-pub(super) fn whole_number(path: &str, value: &Value) -> Result<u64> {
-    let expected = || wrong_type(path, "a whole number from 0 to 4,294,967,296", value);
+pub(super) fn whole_number(path: impl fmt::Display, value: &Value) -> Result<u64> {
+    let expected = || wrong_type(&path.to_string(), "a whole number from 0 to 4,294,967,296", value);
     let number = match value {
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(whole), _) => whole,

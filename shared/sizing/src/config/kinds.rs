@@ -218,14 +218,14 @@ fn linear_lists(fields: &Fields<'_>, count: Option<&Fact>, _: &mut Vec<Warning>)
     for (key, kind) in [("full_attn_layers", LayerKind::Full), ("kda_layers", LayerKind::Linear)] {
         let Some((path, numbers)) = linear.numbers(key)? else { continue };
         for (index, number) in numbers.iter().enumerate() {
-            let place = format!("{path}[{index}]");
+            let place = || format!("{path}[{index}]");
             let slot =
                 usize::try_from(*number).ok().and_then(|n| n.checked_sub(1)).and_then(|n| layers.get_mut(n));
             let slot = slot.ok_or_else(|| {
-                Error::field(&place, format!("layer {number} is outside 1 to {total} ({})", count.source()))
+                Error::field(place(), format!("layer {number} is outside 1 to {total} ({})", count.source()))
             })?;
             if slot.replace(kind).is_some_and(|before| before != kind) {
-                return Err(Error::field(&place, format!("layer {number} is listed as two kinds")));
+                return Err(Error::field(place(), format!("layer {number} is listed as two kinds")));
             }
         }
         field = path;

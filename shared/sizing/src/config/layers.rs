@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::fields::{Fields, LAYERS};
 use super::kinds::{LayerKind, read_kinds};
@@ -37,16 +38,18 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
     let borrowed = borrowed_layers(fields, &kinds.layers)?;
     check_sources(fields, &kinds.layers)?;
     let shapes = Shapes::new(fields, kinds.layers.len())?;
-    let mut seen: HashMap<(LayerKind, [Option<u64>; 4]), Vec<Mixer>> = HashMap::new();
+    let in_layer = blocks.as_ref().map_or(1, |blocks| blocks.in_layer);
+    let mut seen: HashMap<Alike, Rc<[Mixer]>> = HashMap::new();
     let mut drafts = Vec::with_capacity(kinds.layers.len());
     for (index, kind) in kinds.layers.iter().enumerate() {
         let mixers = match seen.entry((*kind, shapes.variant(index))) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(shapes.mixers(*kind, index, warnings)?),
+            Entry::Vacant(new) => {
+                let block = shapes.mixers(*kind, index, warnings)?;
+                new.insert((0..in_layer).flat_map(|_| block.iter().cloned()).collect())
+            }
         };
-        let in_layer = blocks.as_ref().map_or(1, |blocks| blocks.in_layer);
-        let mixers = (0..in_layer).flat_map(|_| mixers.iter().cloned()).collect();
-        drafts.push(LayerDraft { mixers, borrows: borrowed[index].clone() });
+        drafts.push(LayerDraft { mixers: Rc::clone(mixers), borrows: borrowed[index].clone() });
     }
     if let Some(index) = without_index_owner(&drafts) {
         let place = format!("{}[{index}]", fields.path_of("indexer_types"));
@@ -56,6 +59,9 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
     warnings.retain(|warning| told.insert(warning.clone()));
     Ok(drafts)
 }
+
+/// What layers have in common where their mixers are the same: the kind, and their entries of per-layer lists.
+type Alike = (LayerKind, [Option<u64>; 4]);
 
 /// Layers with several attention blocks each.
 struct Blocks {

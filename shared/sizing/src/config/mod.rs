@@ -138,7 +138,7 @@ fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chose
         let Some((path, name)) = fields.text(key)? else { continue };
         absent = false;
         if let Ok(format) = name.parse() {
-            return Ok(Chosen { format, source: Source::Field { path } });
+            return Ok(Chosen { format, source: Source::field(path) });
         }
         warnings
             .push(Warning::new(path, format!("{name:?} is no K/V type; bf16 is assumed for K/V and state")));
@@ -147,8 +147,8 @@ fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chose
         let message = "absent; bf16 is assumed for K/V and state";
         warnings.push(Warning::new(fields.path_of("dtype"), message));
     }
-    let rule = "bf16, as current checkpoints are published".to_owned();
-    Ok(Chosen { format: StateFormat::Bf16, source: Source::Default { field: "dtype".to_owned(), rule } })
+    let rule = "bf16, as current checkpoints are published";
+    Ok(Chosen { format: StateFormat::Bf16, source: Source::default("dtype", rule) })
 }
 
 fn recurrent_dtype(fields: &Fields<'_>) -> Result<Option<Chosen<StateFormat>>> {
@@ -158,7 +158,7 @@ fn recurrent_dtype(fields: &Fields<'_>) -> Result<Option<Chosen<StateFormat>>> {
             continue;
         }
         let format = name.parse().map_err(|error: Error| Error::field(path.clone(), error.what()))?;
-        return Ok(Some(Chosen { format, source: Source::Field { path } }));
+        return Ok(Some(Chosen { format, source: Source::field(path) }));
     }
     Ok(None)
 }

@@ -333,7 +333,7 @@ fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(Strin
 }
 
 fn entry((path, list): &(String, Vec<u64>), index: usize) -> Fact {
-    Fact::new(list[index], Source::Field { path: format!("{path}[{index}]") })
+    Fact::new(list[index], Source::field(format!("{path}[{index}]")))
 }
 
 /// `indexer_types`: `full` layers own index keys, `shared` ones use an earlier layer's.

@@ -87,7 +87,7 @@ fn check_list(path: &str, sources: &[u64], kinds: &[LayerKind]) -> Result<()> {
 pub(crate) fn without_index_owner(layers: &[LayerDraft]) -> Option<usize> {
     let mut owned = false;
     for (index, layer) in layers.iter().enumerate() {
-        for mixer in &layer.mixers {
+        for mixer in &*layer.mixers {
             match mixer {
                 Mixer::Dsa { index: Some(_), .. } => owned = true,
                 Mixer::Dsa { index: None, .. } if !owned => return Some(index),

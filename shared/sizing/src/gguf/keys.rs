@@ -43,10 +43,8 @@ impl PerLayer {
     /// The value of layer `index`, which is below the layer count that the list was checked against.
     pub(super) fn at(&self, index: usize) -> Fact {
         match &self.values {
-            Values::All(value) => Fact::new(*value, Source::Field { path: self.key.clone() }),
-            Values::Each(values) => {
-                Fact::new(values[index], Source::Field { path: format!("{}[{index}]", self.key) })
-            }
+            Values::All(value) => Fact::new(*value, Source::field(self.key.clone())),
+            Values::Each(values) => Fact::new(values[index], Source::field(format!("{}[{index}]", self.key))),
         }
     }
 
@@ -109,7 +107,7 @@ impl<'m> Keys<'m> {
         let Some((name, entry)) = self.find(key) else { return Ok(None) };
         let Value::One(scalar) = &entry.value else { return Err(wrong(name, entry, "one whole number")) };
         let value = whole(name, entry, *scalar)?;
-        Ok(Some(Fact::new(value, Source::Field { path: name.to_owned() })))
+        Ok(Some(Fact::new(value, Source::field(name))))
     }
 
     /// A whole number of at least one; zero means missing.

@@ -29,7 +29,7 @@ pub(super) fn read_layers(keys: &Keys<'_>, warnings: &mut Vec<Warning>) -> Resul
             keys.name("attention.causal"),
             "false: an encoder keeps nothing between tokens, so no layer has a cache",
         ));
-        return Ok((0..own).map(|_| LayerDraft { mixers: Vec::new(), borrows: None }).collect());
+        return Ok((0..own).map(|_| LayerDraft { mixers: [].into(), borrows: None }).collect());
     }
     refuse_unmodelled(keys)?;
     let shapes = Shapes::new(keys, all, own, warnings)?;
@@ -47,7 +47,7 @@ pub(super) fn read_layers(keys: &Keys<'_>, warnings: &mut Vec<Warning>) -> Resul
             mixers.push(Mixer::Recurrent(shapes.recurrent(index)?));
         }
         mixers.extend(shapes.ngram_convolution(index)?.map(Mixer::Recurrent));
-        drafts.push(LayerDraft { mixers, borrows: borrowed[index].clone() });
+        drafts.push(LayerDraft { mixers: mixers.into(), borrows: borrowed[index].clone() });
     }
     if let Some(index) = without_index_owner(&drafts) {
         let place = format!("{}[{index}]", keys.name("attention.indexer.types"));
@@ -67,7 +67,10 @@ pub(super) fn read_layers(keys: &Keys<'_>, warnings: &mut Vec<Warning>) -> Resul
 
 fn same_reach(a: &LayerDraft, b: &LayerDraft) -> bool {
     a.mixers.len() == b.mixers.len()
-        && a.mixers.iter().zip(&b.mixers).all(|(a, b)| std::mem::discriminant(a) == std::mem::discriminant(b))
+        && a.mixers
+            .iter()
+            .zip(&*b.mixers)
+            .all(|(a, b)| std::mem::discriminant(a) == std::mem::discriminant(b))
 }
 
 /// All layers of the file, and those without the draft layers behind them.
@@ -203,10 +206,10 @@ fn reaches(keys: &Keys<'_>, all: usize, own: usize, warnings: &mut Vec<Warning>)
 }
 
 fn class_default(keys: &Keys<'_>, value: u64) -> Fact {
-    let source = Source::Default {
-        field: keys.name("attention.sliding_window"),
-        rule: format!("{value}, as llama.cpp sets it for the class {}", keys.architecture()),
-    };
+    let source = Source::default(
+        keys.name("attention.sliding_window"),
+        format!("{value}, as llama.cpp sets it for the class {}", keys.architecture()),
+    );
     Fact::new(value, source)
 }
 

@@ -70,7 +70,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     let recurrent_dtype = recurrent_dtype(&drafts, &mut warnings);
     let rule =
         "f16, 2 bytes a value: a GGUF names the formats of weights only; K/V formats are an engine's setting";
-    let dtype = Source::Default { field: "dtype".to_owned(), rule: rule.to_owned() };
+    let dtype = Source::default("dtype", rule);
     let facts = ModelFacts {
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
@@ -119,9 +119,6 @@ fn recurrent_dtype(drafts: &[LayerDraft], warnings: &mut Vec<Warning>) -> Option
         "a GGUF names none; recurrent state is counted in f32, as llama.cpp keeps it, and convolution state in 2 bytes, \
          which llama.cpp keeps in f32 too",
     ));
-    let rule = "f32, as llama.cpp keeps recurrent state".to_owned();
-    Some(Chosen {
-        format: StateFormat::F32,
-        source: Source::Default { field: "state_dtype".to_owned(), rule },
-    })
+    let rule = "f32, as llama.cpp keeps recurrent state";
+    Some(Chosen { format: StateFormat::F32, source: Source::default("state_dtype", rule) })
 }

@@ -1,3 +1,5 @@
+use smol_str::{SmolStr, ToSmolStr, format_smolstr};
+
 use crate::derivation::{Derivation, Input};
 use crate::fact::{Fact, Source};
 use crate::format::KvFormat;
@@ -58,7 +60,8 @@ impl Heads {
     /// No length in config or settings; a format that does not fit the shape.
     pub fn cross(&self, formats: &Formats, limit: Option<&Fact>) -> Result<StateComponent> {
         let set = formats.settings().encoder_tokens.map(|tokens| {
-            let source = Source::Setting { name: "encoder_tokens".to_owned(), value: tokens.to_string() };
+            let source =
+                Source::Setting { name: SmolStr::new_static("encoder_tokens"), value: tokens.to_smolstr() };
             Fact::new(tokens, source)
         });
         let encoder_tokens = set.as_ref().or(limit).ok_or_else(|| {
@@ -73,7 +76,7 @@ impl Heads {
         };
         let (entry, mut derivation, format) = self.entry(&k, &v)?;
         let bytes = entry.times(encoder_tokens.get())?;
-        derivation.formula = format!("encoder_tokens × ({})", derivation.formula);
+        derivation.formula = format_smolstr!("encoder_tokens × ({})", derivation.formula);
         derivation.inputs.push(Input::of("encoder_tokens", encoder_tokens));
         derivation.result = bytes;
         Ok(component(
@@ -121,7 +124,7 @@ fn component(
 }
 
 pub(super) fn row_source(chosen: &Chosen<KvFormat>) -> Source {
-    Source::Layout { rule: format!("one row of all heads in {} ({})", chosen.format, chosen.source) }
+    Source::Layout { rule: format_smolstr!("one row of all heads in {} ({})", chosen.format, chosen.source) }
 }
 
 /// Bytes of one value, for formats without inline scales.

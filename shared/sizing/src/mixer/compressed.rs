@@ -1,3 +1,5 @@
+use smol_str::{SmolStr, format_smolstr};
+
 use super::latent::IndexKeys;
 use crate::derivation::{Derivation, Input};
 use crate::fact::{Fact, Source};
@@ -149,7 +151,7 @@ impl CompressedAttention {
     fn record(&self, native: KvFormat, formats: &Formats) -> Result<(Bytes, Derivation, &'static str)> {
         let chosen = formats.entry(native, "the model's own record layout");
         let entry = chosen.format.entry(self.width.get(), self.rope.get())?;
-        let rule = format!("one {} record ({})", chosen.format, chosen.source);
+        let rule = format_smolstr!("one {} record ({})", chosen.format, chosen.source);
         let inputs = vec![
             Input::of("head_dim", &self.width),
             Input::of("qk_rope_head_dim", &self.rope),
@@ -162,7 +164,7 @@ impl CompressedAttention {
 impl CompressorRows {
     fn component(&self) -> Result<StateComponent> {
         let bytes = Bytes::new(self.values.get()).times(self.rows.get())?.times(4)?;
-        let value_bytes = Source::Layout { rule: "compressors accumulate in f32".to_owned() };
+        let value_bytes = Source::Layout { rule: SmolStr::new_static("compressors accumulate in f32") };
         let inputs = vec![
             Input::of("rows", &self.rows),
             Input::of("values", &self.values),

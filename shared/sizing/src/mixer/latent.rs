@@ -1,3 +1,5 @@
+use smol_str::format_smolstr;
+
 use super::attention::{bytes_per_value, row_source};
 use crate::derivation::{Derivation, Input};
 use crate::fact::{Fact, Source};
@@ -66,8 +68,12 @@ impl Latent {
             inputs.push(Input::new("value_bytes", value_bytes, chosen.source.clone()));
             "(kv_lora_rank + qk_rope_head_dim) × value_bytes"
         } else {
-            let rule =
-                format!("{} record of {} + {} values", chosen.format, self.rank.get(), self.rope.get());
+            let rule = format_smolstr!(
+                "{} record of {} + {} values",
+                chosen.format,
+                self.rank.get(),
+                self.rope.get()
+            );
             inputs.push(Input::new("record_bytes", entry.get(), Source::Layout { rule }));
             "record_bytes"
         };
@@ -143,7 +149,8 @@ impl IndexKeys {
         };
         let entry = chosen.format.key(self.width.get())?.times(self.heads.get())?;
         let mut inputs = vec![Input::of("index_width", &self.width)];
-        let rule = format!("one {} key of {} values ({})", chosen.format, self.width.get(), chosen.source);
+        let rule =
+            format_smolstr!("one {} key of {} values ({})", chosen.format, self.width.get(), chosen.source);
         inputs.push(Input::new("key_bytes", entry.get(), Source::Layout { rule }));
         let growth = match self.pool.get() {
             0 | 1 => Growth::Linear { entry },

@@ -1,3 +1,5 @@
+use smol_str::format_smolstr;
+
 use crate::derivation::{Derivation, Input};
 use crate::fact::Fact;
 use crate::format::StateFormat;
@@ -130,8 +132,10 @@ impl Recurrence {
 
 impl Conv {
     fn component(&self, formats: &Formats) -> Result<StateComponent> {
-        let columns =
-            Fact::derived(self.kernel.get().saturating_sub(1), format!("{} − 1", self.kernel.source()));
+        let columns = Fact::derived(
+            self.kernel.get().saturating_sub(1),
+            format_smolstr!("{} − 1", self.kernel.source()),
+        );
         let factors = [Input::of("columns", &columns), Input::of("channels", &self.channels)];
         constant(ComponentKind::ConvState, "columns × channels × value_bytes", &factors, &formats.conv())
     }
@@ -139,7 +143,7 @@ impl Conv {
 
 fn constant(
     kind: ComponentKind,
-    formula: &str,
+    formula: &'static str,
     factors: &[Input],
     chosen: &Chosen<StateFormat>,
 ) -> Result<StateComponent> {

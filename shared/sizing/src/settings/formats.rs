@@ -1,5 +1,7 @@
 //! How settings and config together choose the formats of state.
 
+use smol_str::SmolStr;
+
 use super::{MlaStorage, Settings};
 use crate::fact::Source;
 use crate::format::{IndexFormat, KvFormat, StateFormat};
@@ -58,18 +60,18 @@ impl Formats {
     }
 
     /// Storage of compressed and window entries whose mixer has a layout of its own, used where nothing is set.
-    pub fn entry(&self, native: KvFormat, rule: &str) -> Chosen<KvFormat> {
+    pub fn entry(&self, native: KvFormat, rule: &'static str) -> Chosen<KvFormat> {
         match self.settings.kv_dtype {
             Some(format) => set("kv_dtype", format, format.name()),
-            None => Chosen { format: native, source: Source::Layout { rule: rule.to_owned() } },
+            None => Chosen { format: native, source: Source::Layout { rule: SmolStr::new_static(rule) } },
         }
     }
 
     /// Storage of index keys, `native` where nothing is set.
-    pub fn index(&self, native: IndexFormat, rule: &str) -> Chosen<IndexFormat> {
+    pub fn index(&self, native: IndexFormat, rule: &'static str) -> Chosen<IndexFormat> {
         match self.settings.index_dtype {
             Some(format) => set("index_dtype", format, format.name()),
-            None => Chosen { format: native, source: Source::Layout { rule: rule.to_owned() } },
+            None => Chosen { format: native, source: Source::Layout { rule: SmolStr::new_static(rule) } },
         }
     }
 
@@ -95,7 +97,7 @@ impl Formats {
         self.settings.mla_storage.unwrap_or_default()
     }
 
-    fn side(&self, name: &str, own: Option<KvFormat>) -> Chosen<KvFormat> {
+    fn side(&self, name: &'static str, own: Option<KvFormat>) -> Chosen<KvFormat> {
         match (own, self.settings.kv_dtype) {
             (Some(format), _) => set(name, format, format.name()),
             (None, Some(format)) => set("kv_dtype", format, format.name()),
@@ -104,6 +106,9 @@ impl Formats {
     }
 }
 
-fn set<T>(name: &str, format: T, value: &str) -> Chosen<T> {
-    Chosen { format, source: Source::Setting { name: name.to_owned(), value: value.to_owned() } }
+fn set<T>(name: &'static str, format: T, value: &'static str) -> Chosen<T> {
+    Chosen {
+        format,
+        source: Source::Setting { name: SmolStr::new_static(name), value: SmolStr::new_static(value) },
+    }
 }

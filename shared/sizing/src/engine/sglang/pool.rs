@@ -229,7 +229,19 @@ pub(super) fn aligned(tokens: u64, page: u64) -> u64 {
 }
 
 /// A ratio such as 0.8 as the decimal number that it was written as, so that 18 × 2048 + 0.8 × 18 × 2048 is exact.
+#[allow(clippy::float_cmp, reason = "equal bits are what is asked for")]
 pub(super) fn decimal(ratio: f64) -> Result<(u64, u64)> {
+    // Up to 15 digits a quotient of whole numbers rounds as the text does; reading the text takes ten times as long.
+    for digits in 0..=15 {
+        let denominator = 10_u64.pow(digits);
+        let numerator = (ratio * denominator as f64).round();
+        if numerator > 1e15 {
+            break;
+        }
+        if numerator / denominator as f64 == ratio {
+            return Ok((truncated(numerator), denominator));
+        }
+    }
     let text = format!("{ratio}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let digits = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
@@ -266,6 +278,9 @@ mod tests {
         assert_eq!(decimal(0.8).unwrap(), (8, 10));
         assert_eq!(decimal(1.0).unwrap(), (1, 1));
         assert_eq!(decimal(0.125).unwrap(), (125, 1000));
+        assert_eq!(decimal(2.05).unwrap(), (205, 100));
+        assert_eq!(decimal(1.0 / 3.0).unwrap(), (3_333_333_333_333_333, 10_000_000_000_000_000));
+        assert_eq!(decimal(0.1 + 0.2).unwrap(), (30_000_000_000_000_004, 100_000_000_000_000_000));
         assert!(decimal(1.0e-30).is_err());
     }
 
