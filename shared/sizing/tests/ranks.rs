@@ -97,3 +97,18 @@ fn state_slots_follow_the_groups() {
     // Pages of one token; the batches of two groups overlap with their running.
     assert_eq!(figure(&qwen, &asked, "state_bytes"), (2 * 5 + 1) * state);
 }
+
+/// Context-parallel ranks are a part of the tensor-parallel ones (`initialize_model_parallel` of SGLang).
+#[test]
+fn context_ranks_divide_the_tensor_ranks_in_sglang() {
+    let kimi = catalogued("kimi-k2.6");
+    let refused = |pairs: &[(&str, &str)]| {
+        let settings = settings(pairs);
+        let query = Query::new(&kimi, "sglang".parse().unwrap(), &settings).unwrap();
+        report(&query).err().map(|error| error.to_string())
+    };
+    let why = refused(&[("tp", "8"), ("dcp", "3")]).unwrap();
+    assert!(why.starts_with("dcp: 3 context-parallel ranks must divide the 8 tensor-parallel ones"), "{why}");
+    assert!(refused(&[("dcp", "2")]).is_some());
+    assert_eq!(refused(&[("tp", "8"), ("dcp", "4")]), None);
+}

@@ -5,6 +5,7 @@ use crate::engine::Query;
 use crate::engine::shard::Split;
 use crate::settings::Settings;
 use crate::warning::Warning;
+use crate::{Error, Result};
 
 /// The GPU's memory decides how large a prefill chunk is (`arg_groups/memory_hook.py`): names of cards below 60 GiB, of
 /// those above 160 GiB; every other card is in between.
@@ -70,6 +71,22 @@ pub(super) fn gpu_warning(settings: &Settings) -> Option<Warning> {
     let lists: [&[&str]; 4] = [&SMALL_CARDS, &LARGE_CARDS, &MIDDLE_CARDS, &BLACKWELL];
     let known = lists.into_iter().flatten().any(|part| name.contains(part));
     (!known).then(|| Warning::new("gpu", format!("no rule knows {gpu:?}; the figures are those of an H100")))
+}
+
+/// Refuses context-parallel ranks that are not a part of the tensor-parallel ones (`initialize_model_parallel`).
+///
+/// # Errors
+///
+/// The setting that does not fit.
+pub(super) fn check_ranks(settings: &Settings) -> Result<()> {
+    let (tp, dcp) = (settings.tp(), settings.dcp());
+    if tp.is_multiple_of(dcp) {
+        return Ok(());
+    }
+    let what = format!(
+        "{dcp} context-parallel ranks must divide the {tp} tensor-parallel ones, whose ranks they are; SGLang refuses this"
+    );
+    Err(Error::setting("dcp", what))
 }
 
 impl Launch {

@@ -45,6 +45,7 @@ pub(super) struct SgLangPlan<'q> {
 impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
         let mut warnings: Vec<Warning> = launch::gpu_warning(query.settings).into_iter().collect();
+        launch::check_ranks(query.settings)?;
         let launch = Launch::new(query);
         let settings = with_defaults(query, &launch);
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
