@@ -193,23 +193,33 @@ impl<'q> Differences<'q> {
     }
 }
 
-/// The parts of a query at its context, and what a step of tokens adds to them.
+/// The parts of a query at its context, and what a step of tokens adds to them once they grow.
 fn held(query: &Query<'_>, step: u64) -> Result<Vec<Held>> {
-    let context = query.need_context()?;
-    let longer = Query { context: Some(Tokens::new(context.get().saturating_add(step))), ..query.clone() };
-    let (settings, later_settings) = (of_requests(query)?, of_requests(&longer)?);
-    let query = Query { settings: &settings, ..query.clone() };
-    let longer = Query { settings: &later_settings, ..longer };
-    let (plan, later) = (profile(&query)?, profile(&longer)?);
-    let bytes =
-        |plan: &dyn Profile, quantity| Ok(plan.figure(quantity)?.and_then(Figure::whole).unwrap_or(0));
-    let part = |quantity: &Quantity| {
-        let bytes_now = bytes(plan.as_ref(), *quantity)?;
-        let grown = bytes(later.as_ref(), *quantity)?.saturating_sub(bytes_now);
-        let content = plan.content(*quantity)?.get();
-        Ok(Held { quantity: *quantity, bytes: bytes_now, content, grown })
+    let settings = of_requests(query)?;
+    let own = Query { settings: &settings, ..query.clone() };
+    let plan = profile(&own)?;
+    let now = bytes_of_parts(plan.as_ref())?;
+    let from = plan.grows_from()?.unwrap_or(query.need_context()?);
+    let at = |tokens: u64| {
+        let other = Query { context: Some(Tokens::new(tokens)), ..query.clone() };
+        let settings = of_requests(&other)?;
+        let other = Query { settings: &settings, ..other };
+        bytes_of_parts(profile(&other)?.as_ref())
     };
-    Quantity::PARTS.iter().map(part).collect()
+    let before = if Some(from) == query.context { now.clone() } else { at(from.get())? };
+    let after = at(from.get().saturating_add(step))?;
+    let grown = before.into_iter().zip(after).map(|(before, after)| after.saturating_sub(before));
+    let parts = Quantity::PARTS.into_iter().zip(now).zip(grown);
+    let held = parts.map(|((quantity, bytes), grown)| {
+        Ok(Held { quantity, bytes, content: plan.content(quantity)?.get(), grown })
+    });
+    held.collect()
+}
+
+/// Bytes of [`Quantity::PARTS`].
+fn bytes_of_parts(plan: &dyn Profile) -> Result<Vec<u64>> {
+    let bytes = |quantity: &Quantity| Ok(plan.figure(*quantity)?.and_then(Figure::whole).unwrap_or(0));
+    Quantity::PARTS.iter().map(bytes).collect()
 }
 
 fn reduced(over: u64, under: u64) -> (u64, u64) {

@@ -92,6 +92,11 @@ pub(crate) trait Profile {
         Ok(None)
     }
 
+    /// The context from which parts grow with every token, where up to there they are the least that a launch makes.
+    fn grows_from(&self) -> Result<Option<Tokens>> {
+        Ok(None)
+    }
+
     /// Resident bytes of the batch at another context, where this plan would be the same there.
     fn resident_at(&self, _context: Tokens) -> Option<Result<Bytes>> {
         None

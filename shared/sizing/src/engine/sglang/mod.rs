@@ -311,6 +311,13 @@ impl Profile for SgLangPlan<'_> {
         self.serves(memory).map(Some)
     }
 
+    fn grows_from(&self) -> Result<Option<Tokens>> {
+        match self.query.context.filter(|_| self.settings.pool_tokens.is_none()) {
+            Some(n) => self.grows_from(n),
+            None => Ok(None),
+        }
+    }
+
     fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
         let pooled = self.settings.pool_tokens.is_some();
         Some(if pooled {

@@ -100,6 +100,17 @@ impl SgLangPlan<'_> {
         })
     }
 
+    /// The context at which the tokens of the batch are more than the least pools have; `None` where they are already.
+    pub(super) fn grows_from(&self, n: Tokens) -> Result<Option<Tokens>> {
+        let requests = self.share().requests;
+        let least = self.serving(n)?.full;
+        if requests == 0 || least <= self.asked(n, requests).all_slots()? {
+            return Ok(None);
+        }
+        let slots = least.div_ceil(requests).next_multiple_of(self.launch.page);
+        Ok(Some(Tokens::new(slots.saturating_mul(self.launch.dcp))))
+    }
+
     /// Says where given pools are too small for the batch.
     pub(super) fn too_small(&self) -> Option<Warning> {
         let n = self.query.context.filter(|_| self.has_pools())?;
