@@ -8,6 +8,7 @@
 
 use kvscope_sizing::engine::{
     Engine, EngineKind, Query, answer, largest_batch_in, largest_context_in, report, reserved_bytes,
+    settings_in,
 };
 use kvscope_sizing::{Architecture, Bytes, LargestContext, Settings, Tokens, catalogue, find_entry};
 
@@ -101,6 +102,43 @@ fn states_have_their_part_of_the_memory() {
     assert_eq!(largest_batch_in(&query, Bytes::new(memory), Tokens::new(1000)), Ok(Some((slots - 1) / 5)));
 }
 
+/// A model of 4 window layers alone, 8 heads of 64 in bf16: 4 × 2048 B a token. Its one pool must be as long as a request
+/// (`hybrid_swa_token_capacity` is the window pool's, and `get_worker_info` refuses longer requests), so it grows with
+/// every token; a second request holds 128 + 128 + 1 + 1 tokens of it at most (`compute_swa_request_cap`).
+#[test]
+fn a_pool_of_windows_alone_holds_the_longest_request() {
+    let architecture = windows_alone();
+    let ask = |pairs: &[(&str, &str)], quantity: &str| {
+        let settings = settings(pairs);
+        let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &settings).unwrap();
+        answer(&query, quantity.parse().unwrap()).unwrap().as_f64()
+    };
+    for tokens in ["1000", "8192", "20000"] {
+        let one = [("context", tokens)];
+        assert_eq!(ask(&one, "resident_bytes"), 8192.0 * tokens.parse::<f64>().unwrap());
+        assert_eq!(ask(&one, "slope_bytes_per_token"), 8192.0);
+        assert_eq!(ask(&one, "fixed_bytes_per_request"), 0.0);
+    }
+    let three = [("context", "20000"), ("batch", "3")];
+    assert_eq!(ask(&three, "resident_bytes"), 8192.0 * (20_000.0 + 2.0 * 258.0));
+    // Requests shorter than that hold their tokens.
+    assert_eq!(ask(&[("context", "100"), ("batch", "3")], "resident_bytes"), 8192.0 * 300.0);
+    let plain = Settings::default();
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &plain).unwrap();
+    let found = largest_context_in(&query, Bytes::new(8_192_000), Tokens::MAX);
+    assert_eq!(found, Ok(LargestContext::Budget { tokens: Tokens::new(1000) }));
+}
+
+fn windows_alone() -> Architecture {
+    kvscope_sizing::read_config(
+        r#"{"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "num_hidden_layers": 4,
+            "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "hidden_size": 2880,
+            "sliding_window": 128, "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+            "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention"]}"#,
+    )
+    .unwrap()
+}
+
 /// A pool with fewer tokens than the batch needs says both.
 #[test]
 fn pools_that_are_too_small_are_told() {
@@ -143,8 +181,8 @@ fn requests_beyond_the_launch_are_told() {
 fn reserved_bytes_grow_by_the_slope() {
     let mut wrong = Vec::new();
     let mut compared = 0;
-    for entry in catalogue() {
-        let architecture = entry.architecture().unwrap();
+    let catalogued = catalogue().iter().map(|entry| (entry.id.clone(), entry.architecture().unwrap()));
+    for (id, architecture) in catalogued.chain([("windows alone".to_owned(), windows_alone())]) {
         for kind in EngineKind::ALL {
             for tp in [1, 8] {
                 let settings = Settings { tp: Some(tp), ..Settings::default() };
@@ -164,7 +202,7 @@ fn reserved_bytes_grow_by_the_slope() {
                 let grown = (after.get() - before.get()) as f64 / step as f64;
                 compared += 1;
                 if (grown - slope).abs() > slope * 1e-9 {
-                    wrong.push(format!("{} in {}, tp {tp}: {slope} for {grown}", entry.id, kind.name()));
+                    wrong.push(format!("{id} in {}, tp {tp}: {slope} for {grown}", kind.name()));
                 }
             }
         }

@@ -94,7 +94,7 @@ impl SgLangPlan<'_> {
     /// What the entries of the batch's pages take in a budget beyond their own bytes.
     fn rounded_pages(&self, n: Tokens) -> Result<Bytes> {
         let full = self.asked(n, self.share().requests).all_slots()?;
-        let budget = self.pool().budget(PoolTokens { full, window: Some(0) })?;
+        let budget = self.pool().budget(PoolTokens { full, window: Some(0), rings: 0 })?;
         let dense = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::KvBytes | Quantity::IndexBytes => self.held_by(component, n, self.launch.page),
             Quantity::WindowBytes if !self.pool().has_window_pool() => {

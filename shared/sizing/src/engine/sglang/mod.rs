@@ -14,6 +14,7 @@ mod slots;
 mod uniform;
 mod v4;
 mod v4_layout;
+mod window_size;
 mod windowed;
 
 use super::logical::checkpoint_bytes;
@@ -292,9 +293,10 @@ impl Profile for SgLangPlan<'_> {
         if self.launch_slots()?.is_some() {
             found.extend(self.padded_slot()?);
         }
-        let empty = self
-            .pool()
-            .parts(PoolTokens { full: 0, window: self.tokens()?.window.map(|_| 0) }, &self.launch)?;
+        let empty = self.pool().parts(
+            PoolTokens { full: 0, window: self.tokens()?.window.map(|_| 0), rings: 0 },
+            &self.launch,
+        )?;
         let pages = empty.kv.plus(empty.index)?.plus(empty.window)?;
         if pages > Bytes::ZERO {
             let why = "each pool has one page more, which padded batches write to".to_owned();

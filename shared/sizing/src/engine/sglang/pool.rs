@@ -31,6 +31,8 @@ pub(super) struct PoolTokens {
     pub(super) full: u64,
     /// Tokens of the window pool, where there is one.
     pub(super) window: Option<u64>,
+    /// Requests that have rings of compressor state, in a pool that gives each one.
+    pub(super) rings: u64,
 }
 
 /// Bytes of the tensors of a rank's pools, padding pages included.
@@ -40,6 +42,13 @@ pub(super) struct PoolParts {
     pub(super) window: Bytes,
     pub(super) index: Bytes,
     pub(super) state: Bytes,
+}
+
+impl PoolTokens {
+    /// One pool alone.
+    pub(super) fn of_full(full: u64) -> Self {
+        Self { full, window: None, rings: 0 }
+    }
 }
 
 impl PoolParts {
@@ -91,17 +100,17 @@ impl Pool {
     /// Pools of a given number of tokens.
     pub(super) fn of_tokens(&self, tokens: u64, launch: &Launch) -> Result<PoolTokens> {
         match self {
-            Self::Uniform(_) => Ok(PoolTokens { full: aligned(tokens, launch.page), window: None }),
+            Self::Uniform(_) => Ok(PoolTokens::of_full(aligned(tokens, launch.page))),
             Self::Windowed(pool) => pool.of_tokens(tokens, launch),
             Self::V4(pool) => pool.of_tokens(tokens),
         }
     }
 
     /// The smallest pools that hold a batch.
-    pub(super) fn serving(&self, asked: Asked, launch: &Launch) -> Result<PoolTokens> {
+    pub(super) fn serving(&self, asked: Asked) -> Result<PoolTokens> {
         match self {
-            Self::Uniform(_) => Ok(PoolTokens { full: asked.all_slots()?, window: None }),
-            Self::Windowed(pool) => pool.serving(asked, launch),
+            Self::Uniform(_) => Ok(PoolTokens::of_full(asked.all_slots()?)),
+            Self::Windowed(pool) => pool.window_tokens().serving(asked),
             Self::V4(pool) => pool.serving(asked),
         }
     }
@@ -116,13 +125,42 @@ impl Pool {
         }
     }
 
+    /// Of a token's bytes in caches, those of draft layers. DeepSeek-V4 charges its own as a share of every pool.
+    fn of_drafts(&self) -> PoolParts {
+        match self {
+            Self::Uniform(pool) => pool.of_drafts(),
+            Self::Windowed(pool) => pool.of_drafts(),
+            Self::V4(_) => PoolParts::default(),
+        }
+    }
+
+    /// The longest window of a pool of windows.
+    fn longest_window(&self) -> u64 {
+        match self {
+            Self::Uniform(_) => 0,
+            Self::Windowed(pool) => pool.window_tokens().longest,
+            Self::V4(pool) => pool.window_tokens().longest,
+        }
+    }
+
+    /// What draft layers hold of a request of `tokens` slots.
+    pub(super) fn held_by_drafts(&self, quantity: Quantity, tokens: u64) -> Result<Bytes> {
+        let cell = self.of_drafts();
+        match quantity {
+            Quantity::KvBytes => cell.kv.times(tokens),
+            Quantity::IndexBytes => cell.index.times(tokens),
+            Quantity::WindowBytes => cell.window.times(tokens.min(self.longest_window())),
+            _ => Ok(Bytes::ZERO),
+        }
+    }
+
     /// State of one request beside what follows its tokens, where windows follow them too; `None` where they do not, or
     /// have no pool.
     pub(super) fn state_of_request(&self) -> Option<Result<Bytes>> {
         match self {
             Self::Uniform(_) => None,
-            Self::Windowed(pool) => pool.follows_tokens().then_some(Ok(Bytes::ZERO)),
-            Self::V4(pool) => pool.follows_tokens().then(|| pool.ring_of_request()),
+            Self::Windowed(pool) => pool.window_tokens().follows_tokens().then_some(Ok(Bytes::ZERO)),
+            Self::V4(pool) => pool.window_tokens().follows_tokens().then(|| pool.ring_of_request()),
         }
     }
 
@@ -143,25 +181,20 @@ impl Pool {
     /// How a part of [`Self::budget`] comes about, where it is no product of tokens and layers.
     pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens) -> Result<Option<String>> {
         match self {
-            Self::Windowed(pool) if quantity == Quantity::WindowBytes => pool.worked(tokens),
+            Self::Windowed(pool) if quantity == Quantity::WindowBytes => pool.worked(tokens).map(Some),
             Self::V4(pool) => pool.worked(quantity, tokens),
             Self::Uniform(_) | Self::Windowed(_) => Ok(None),
         }
     }
 
-    /// What decides the tokens of the window pool, in words.
+    /// What decides the tokens of the window pool, in words; empty where there is none.
     pub(super) fn window_words(&self) -> String {
-        let follows = match self {
-            Self::Uniform(_) => None,
-            Self::Windowed(pool) => pool.ratio(),
-            Self::V4(pool) => pool.ratio(),
+        let tokens = match self {
+            Self::Uniform(_) => return String::new(),
+            Self::Windowed(pool) => pool.window_tokens(),
+            Self::V4(pool) => pool.window_tokens(),
         };
-        match follows {
-            Some(ratio) => format!(
-                "the window pool has {ratio} tokens for each of the full pool, whatever requests hold"
-            ),
-            None => "the window pool has room for what the requests of the launch hold at worst".to_owned(),
-        }
+        format!("whatever requests hold, the window pool has {}", tokens.words())
     }
 
     /// What the pool costs more than the model needs.

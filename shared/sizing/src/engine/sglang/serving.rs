@@ -45,7 +45,7 @@ impl SgLangPlan<'_> {
 
     /// The smallest pools that hold the batch: its tokens, and windows beside them in the pool's own proportion.
     pub(super) fn serving(&self, n: Tokens) -> Result<PoolTokens> {
-        self.pool().serving(self.asked(n, self.share().requests), &self.launch)
+        self.pool().serving(self.asked(n, self.share().requests))
     }
 
     /// Bytes of the budget for those pools, and of the state slots.
@@ -71,7 +71,7 @@ impl SgLangPlan<'_> {
     /// Whether one request is so short that its pools are the least that a launch accepts.
     fn is_least(&self, n: Tokens) -> Result<bool> {
         let one = self.asked(n, 1);
-        Ok(self.pool().serving(one, &self.launch)?.full > one.slots)
+        Ok(self.pool().serving(one)?.full > one.slots)
     }
 
     /// What one more token of one request adds to the pools.
@@ -87,7 +87,7 @@ impl SgLangPlan<'_> {
         let cross = self.apart(Quantity::CrossBytes, self.query.context.unwrap_or_default())?;
         let state = self.state_bytes_per_slot()?.plus(cross)?;
         if let Some(n) = self.query.context.filter(|n| matches!(self.is_least(*n), Ok(true))) {
-            let least = self.pool().serving(self.asked(n, 1), &self.launch)?;
+            let least = self.pool().serving(self.asked(n, 1))?;
             return self.pool().budget(least)?.of(Quantity::ResidentBytes)?.plus(state);
         }
         if let Some(own) = self.pool().state_of_request() {

@@ -17,6 +17,8 @@ pub(super) struct UniformPool {
     index: Bytes,
     /// As the tensors hold it.
     keys: BytesPerToken,
+    /// Of them, those of draft layers: K/V and index keys.
+    drafts: [Bytes; 2],
 }
 
 impl UniformPool {
@@ -27,6 +29,7 @@ impl UniformPool {
         let (mut kv, mut index, mut layers) = (Bytes::ZERO, Bytes::ZERO, 0);
         let mut key = Bytes::ZERO;
         let mut keys = BytesPerToken::ZERO;
+        let mut of_drafts = [Bytes::ZERO; 2];
         for class in rank.classes() {
             // Qwen's indexed attention rounds the part of a shared key down, DSA's indexer up.
             let shares_down = class.mixers.iter().any(|mixer| matches!(mixer, Mixer::IndexedFull(..)));
@@ -57,8 +60,15 @@ impl UniformPool {
             let draft_keys = key.times(drafts)?.times(scale)?;
             index = index.plus(draft_keys)?;
             keys = keys.plus(BytesPerToken::new(draft_keys, 1)?)?;
+            of_drafts = [draft, draft_keys];
         }
-        Ok(Self { kv, index, keys })
+        Ok(Self { kv, index, keys, drafts: of_drafts })
+    }
+
+    /// Bytes of one token in the draft layers.
+    pub(super) fn of_drafts(&self) -> PoolParts {
+        let [kv, index] = self.drafts;
+        PoolParts { kv, index, ..PoolParts::default() }
     }
 
     fn cell(&self) -> Result<Bytes> {
@@ -74,7 +84,7 @@ impl UniformPool {
         if cell == 0 {
             return Err(Error::setting("available_kv_bytes", "no layer of this model keeps tokens"));
         }
-        Ok(PoolTokens { full: aligned(available / cell, launch.page), window: None })
+        Ok(PoolTokens::of_full(aligned(available / cell, launch.page)))
     }
 
     pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {

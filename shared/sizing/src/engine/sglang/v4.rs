@@ -2,14 +2,11 @@
 //! (`DSV4PoolConfigurator`, `mem_cache/deepseek_v4_memory_pool.py`).
 
 use super::launch::Launch;
-use super::pool::{
-    PoolParts, PoolTokens, aligned, decimal, part_of, rounded_up, tokens_for_window, truncated,
-    window_of_ratio,
-};
+use super::pool::{PoolParts, PoolTokens, aligned, decimal, part_of, rounded_up, truncated};
 use super::requests;
 use super::serving::Asked;
 use super::v4_layout::{PageLayout, index_format, is_low};
-use super::windowed::worst_case_tokens;
+use super::window_size::{LiveWindows, WindowCap, WindowSize, WindowTokens};
 use crate::engine::Quantity;
 use crate::engine::shard::RankState;
 use crate::format::IndexFormat;
@@ -23,6 +20,8 @@ const SPARSE_RATIO: u64 = 4;
 const DENSE_RATIO: u64 = 128;
 /// Tokens of a pair, whose first half waits in a ring of its own.
 const PAIR_RATIO: u64 = 2;
+/// Ratios whose compressors have a ring for every request slot.
+const RING_RATIOS: [u64; 2] = [DENSE_RATIO, PAIR_RATIO];
 /// Slots of a page of V4.1's index keys: for the sparse kernel of compute capability 10, for every other
 /// (`dsv41_index_page_size`).
 const LOW_INDEX_PAGES: [u64; 2] = [128, 64];
@@ -45,10 +44,10 @@ pub(super) struct V4Pool {
     generation: Generation,
     width: u64,
     index_width: u64,
-    window: u64,
     drafts: u64,
+    /// Requests that the launch admits.
     requests: u64,
-    size: WindowSize,
+    tokens: WindowTokens,
 }
 
 /// Layers that own entries of one compression ratio.
@@ -69,13 +68,6 @@ struct Keys {
     kept: Bytes,
 }
 
-/// What decides the tokens of the window pool.
-#[derive(Clone, Copy, Debug)]
-enum WindowSize {
-    Ratio(f64),
-    Cap(u64),
-}
-
 impl V4Pool {
     pub(super) fn new(rank: &RankState, settings: &Settings, launch: &Launch) -> Result<Self> {
         if !launch.page.is_multiple_of(DENSE_RATIO) {
@@ -92,10 +84,9 @@ impl V4Pool {
             generation: Generation::V4,
             width: 0,
             index_width: 0,
-            window: 0,
             drafts: settings.draft_tokens(),
             requests: requests::asked(launch).unwrap_or(1),
-            size: WindowSize::Ratio(DEFAULT_RATIO),
+            tokens: WindowTokens { size: WindowSize::Ratio(DEFAULT_RATIO), longest: 0, page: launch.page },
         };
         for class in rank.classes() {
             for mixer in &class.mixers {
@@ -104,7 +95,7 @@ impl V4Pool {
                 }
             }
         }
-        pool.size = pool.window_size(settings, launch);
+        pool.tokens.size = pool.window_size(settings, launch)?;
         Ok(pool)
     }
 
@@ -118,7 +109,7 @@ impl V4Pool {
         let layout = PageLayout::of_windows(attention.generation, launch);
         self.layers += layers;
         self.width = attention.width.get();
-        self.window = self.window.max(attention.window.get());
+        self.tokens.longest = self.tokens.longest.max(attention.window.get());
         self.window_page = layout.page(attention, self.page)?;
         self.generation = attention.generation;
         let Some(Compression { ratio, own_store: true, index, .. }) = &attention.compression else {
@@ -152,24 +143,31 @@ impl V4Pool {
 
     /// A ratio that is set goes first. Else an explicit number of requests caps the pool, radix cache or not; V4.1's
     /// default number does so too, while V4's launch sets a ratio (`model_overrides/deepseek_v4.py`).
-    fn window_size(&self, settings: &Settings, launch: &Launch) -> WindowSize {
+    fn window_size(&self, settings: &Settings, launch: &Launch) -> Result<WindowSize> {
         let stated = settings.swa_full_tokens_ratio.map(crate::PoolRatio::get);
         let capped =
             launch.caps_v4 && (settings.max_running_requests.is_some() || self.generation == Generation::V41);
         let meant = |ratio: &f64| !capped || (ratio - STATED_DEFAULT).abs() > f64::EPSILON;
         if let Some(ratio) = stated.filter(meant) {
-            return WindowSize::Ratio(ratio);
+            return Ok(WindowSize::Ratio(ratio));
         }
-        let cap = worst_case_tokens(settings, launch, self.window).filter(|_| capped);
-        let Some(cap) = cap else { return WindowSize::Ratio(DEFAULT_RATIO) };
-        let tails = if settings.radix_cache == Some(false) { 0 } else { PREFIX_TAILS * self.requests };
-        let headroom = tails.saturating_mul(self.window.saturating_add(self.page));
-        WindowSize::Cap(cap.saturating_add(headroom).next_multiple_of(self.page))
+        if !capped {
+            return Ok(WindowSize::Ratio(DEFAULT_RATIO));
+        }
+        let tails = if settings.radix_cache == Some(false) { 0 } else { PREFIX_TAILS };
+        let tails = tails.saturating_mul(self.tokens.longest.saturating_add(self.page));
+        let live = LiveWindows::new(settings, launch, self.tokens.longest)?;
+        Ok(WindowSize::Cap(WindowCap::new(live, tails, self.requests, self.page)))
+    }
+
+    /// What decides the tokens of the window pool.
+    pub(super) fn window_tokens(&self) -> &WindowTokens {
+        &self.tokens
     }
 
     /// Whether requests cap the pool although a launch sets a ratio for this generation.
     pub(super) fn is_capped_against_launch(&self) -> bool {
-        self.generation == Generation::V4 && matches!(self.size, WindowSize::Cap(_))
+        self.generation == Generation::V4 && matches!(self.tokens.size, WindowSize::Cap(_))
     }
 
     fn layers_of(&self, ratio: u64) -> u64 {
@@ -235,23 +233,36 @@ impl V4Pool {
 
     pub(super) fn bytes_per_token(&self) -> Result<BytesPerToken> {
         let full = self.growth_per_token()?;
-        let WindowSize::Ratio(ratio) = self.size else { return Ok(full) };
+        let Some(ratio) = self.tokens.ratio() else { return Ok(full) };
         let (numerator, denominator) = decimal(ratio)?;
         full.plus(self.per_window_token()?.times(numerator)?.divided_by(denominator)?)
     }
 
-    /// Rows of compressors that every request slot has a ring of, one ring more and one row, in whole groups: of dense
-    /// layers, and of the layers that make pairs.
-    fn slot_state(&self) -> Result<Bytes> {
-        let row = Bytes::new(2 * self.width * 4);
-        [DENSE_RATIO, PAIR_RATIO].into_iter().try_fold(Bytes::ZERO, |total, ratio| {
-            total.plus(row.times(self.slot_rows(ratio))?.times(self.layers_of(ratio))?)
+    /// Rows of compressors that each of `requests` has a ring of, one ring more and one row, in whole groups.
+    fn slot_state(&self, requests: u64) -> Result<Bytes> {
+        self.ring_state(|ratio| self.slot_rows(ratio, requests))
+    }
+
+    /// Rows of the rings that one request slot has.
+    pub(super) fn ring_of_request(&self) -> Result<Bytes> {
+        self.ring_state(|ratio| self.ring(ratio))
+    }
+
+    /// Rows of the compressors whose rings belong to request slots: of dense layers, and of those that make pairs.
+    fn ring_state(&self, rows: impl Fn(u64) -> u64) -> Result<Bytes> {
+        RING_RATIOS.into_iter().try_fold(Bytes::ZERO, |total, ratio| {
+            total.plus(self.ring_row().times(rows(ratio))?.times(self.layers_of(ratio))?)
         })
     }
 
-    fn slot_rows(&self, ratio: u64) -> u64 {
+    /// Bytes of one row of such a compressor: value and weight in f32.
+    fn ring_row(&self) -> Bytes {
+        Bytes::new(2 * self.width * 4)
+    }
+
+    fn slot_rows(&self, ratio: u64, requests: u64) -> u64 {
         let ring = self.ring(ratio);
-        let rows = self.requests.saturating_add(1).saturating_mul(ring).saturating_add(ring + 1);
+        let rows = requests.saturating_add(1).saturating_mul(ring).saturating_add(ring + 1);
         rows.next_multiple_of(ratio)
     }
 
@@ -272,9 +283,9 @@ impl V4Pool {
 
     pub(super) fn of_budget(&self, available: u64) -> Result<PoolTokens> {
         let cell = self.bytes_per_token()?.as_f64();
-        let mut fixed = self.slot_state()?.get() as f64;
-        if let WindowSize::Cap(tokens) = self.size {
-            fixed += tokens as f64 * self.per_window_token()?.as_f64();
+        let mut fixed = self.slot_state(self.requests)?.get() as f64;
+        if let WindowSize::Cap(cap) = self.tokens.size {
+            fixed += cap.of_launch()? as f64 * self.per_window_token()?.as_f64();
         }
         let left = (available as f64 - fixed).max(0.0);
         let mut tokens = aligned(truncated(left / cell), self.page);
@@ -291,52 +302,13 @@ impl V4Pool {
 
     pub(super) fn of_tokens(&self, tokens: u64) -> Result<PoolTokens> {
         let full = aligned(tokens, self.page);
-        let window = match self.size {
-            WindowSize::Cap(cap) => cap,
-            WindowSize::Ratio(ratio) => window_of_ratio(full, ratio, self.page),
-        };
-        if matches!(self.size, WindowSize::Ratio(_)) && self.window.saturating_add(self.page) >= window {
-            let what = format!(
-                "the window pool has {window} tokens, but one request needs more than its window of {} and a page of {}",
-                self.window, self.page
-            );
-            return Err(Error::setting("swa_full_tokens_ratio", what));
-        }
-        Ok(PoolTokens { full, window: Some(window) })
+        Ok(PoolTokens { full, window: Some(self.tokens.beside(full)?), rings: self.requests })
     }
 
-    /// The part of the full pool's tokens that the window pool has, where it follows them.
-    pub(super) fn ratio(&self) -> Option<f64> {
-        match self.size {
-            WindowSize::Ratio(ratio) => Some(ratio),
-            WindowSize::Cap(_) => None,
-        }
-    }
-
-    /// Whether the window pool is a part of the full one.
-    pub(super) fn follows_tokens(&self) -> bool {
-        self.ratio().is_some()
-    }
-
-    /// Rows of the rings that one request slot has.
-    pub(super) fn ring_of_request(&self) -> Result<Bytes> {
-        let row = Bytes::new(2 * self.width * 4);
-        [DENSE_RATIO, PAIR_RATIO].into_iter().try_fold(Bytes::ZERO, |total, ratio| {
-            total.plus(row.times(self.ring(ratio))?.times(self.layers_of(ratio))?)
-        })
-    }
-
-    /// Windows of all requests, and no less than a launch accepts: more than one window and a page.
+    /// The smallest pools that serve a batch, with rings for the requests of the launch, or of one that admits them all.
     pub(super) fn serving(&self, asked: Asked) -> Result<PoolTokens> {
-        let windows = asked.window_slots(self.window, self.page)?;
-        Ok(match self.size {
-            WindowSize::Ratio(ratio) => {
-                let least = aligned(self.window.saturating_add(2 * self.page), self.page);
-                let full = tokens_for_window(windows.max(least), ratio, self.page)?.max(asked.all_slots()?);
-                PoolTokens { full, window: Some(window_of_ratio(full, ratio, self.page)) }
-            }
-            WindowSize::Cap(cap) => PoolTokens { full: asked.all_slots()?.max(self.page), window: Some(cap) },
-        })
+        let pools = self.tokens.serving(asked)?;
+        Ok(PoolTokens { full: pools.full.max(self.page), rings: asked.requests.max(self.requests), ..pools })
     }
 
     /// What a budget counts for these tokens, and state of every request slot.
@@ -344,15 +316,15 @@ impl V4Pool {
         let [entries, keys] = self.full_page()?;
         let [records, rows] = self.window_page()?;
         let each = |bytes: Bytes| self.with_drafts(BytesPerToken::new(bytes, self.page)?);
-        let of_windows = |bytes: Bytes| match self.size {
-            WindowSize::Ratio(ratio) => part_of(each(bytes)?, tokens.full, ratio),
-            WindowSize::Cap(cap) => rounded_up(each(bytes)?, cap),
+        let of_windows = |bytes: Bytes| match self.tokens.ratio() {
+            Some(ratio) => part_of(each(bytes)?, tokens.full, ratio),
+            None => rounded_up(each(bytes)?, tokens.window.unwrap_or(0)),
         };
         Ok(PoolParts {
             kv: rounded_up(each(entries)?, tokens.full)?.plus(self.low_padding(tokens.full)?)?,
             index: rounded_up(each(keys)?, tokens.full)?,
             window: of_windows(records)?,
-            state: of_windows(rows)?.plus(self.slot_state()?)?,
+            state: of_windows(rows)?.plus(self.slot_state(tokens.rings)?)?,
         })
     }
 
@@ -363,12 +335,12 @@ impl V4Pool {
         }
         let pages = group_digits(tokens.full / self.page);
         let layers = |layers: u64| crate::state::counted(layers, "layer", "layers");
-        let window_pages = match self.size {
-            WindowSize::Ratio(ratio) => {
+        let window_pages = match self.tokens.ratio() {
+            Some(ratio) => {
                 let (part, of) = decimal(ratio)?;
                 format!("{pages} pages × {part}/{of}")
             }
-            WindowSize::Cap(cap) => format!("{} pages", group_digits(cap / self.page)),
+            None => format!("{} pages", group_digits(tokens.window.unwrap_or(0) / self.page)),
         };
         let mut terms = Vec::new();
         for stream in &self.streams {
@@ -384,7 +356,6 @@ impl V4Pool {
                 _ => {}
             }
         }
-        let row = 2 * self.width * 4;
         match quantity {
             Quantity::WindowBytes => {
                 let page = group_digits(self.window_page.get());
@@ -396,11 +367,10 @@ impl V4Pool {
                     let bytes = group_digits(self.sparse_row());
                     terms.push(format!("{window_pages} × {} × {ring} rows × {bytes} B", layers(sparse)));
                 }
-                for ratio in [DENSE_RATIO, PAIR_RATIO].into_iter().filter(|ratio| self.layers_of(*ratio) > 0)
-                {
-                    let rows = group_digits(self.slot_rows(ratio));
-                    let own = layers(self.layers_of(ratio));
-                    terms.push(format!("{own} × {rows} rows × {} B", group_digits(row)));
+                for ratio in RING_RATIOS.into_iter().filter(|ratio| self.layers_of(*ratio) > 0) {
+                    let rows = group_digits(self.slot_rows(ratio, tokens.rings));
+                    let (own, row) = (layers(self.layers_of(ratio)), group_digits(self.ring_row().get()));
+                    terms.push(format!("{own} × {rows} rows × {row} B"));
                 }
             }
             _ => {}
@@ -409,20 +379,13 @@ impl V4Pool {
             Quantity::StateBytes => {
                 format!(
                     "; rows of {} request slots, one more, and of window pages",
-                    group_digits(self.requests)
+                    group_digits(tokens.rings)
                 )
             }
-            Quantity::WindowBytes => format!("; pages of {} tokens, {}", self.page, self.window_words()),
+            Quantity::WindowBytes => format!("; pages of {} tokens, {}", self.page, self.tokens.words()),
             _ => format!("; pages of {} tokens", self.page),
         };
         Ok((!terms.is_empty()).then(|| format!("{}{why}", terms.join(" + "))))
-    }
-
-    fn window_words(&self) -> String {
-        match self.size {
-            WindowSize::Ratio(ratio) => format!("{ratio} window tokens for each of the full pool"),
-            WindowSize::Cap(_) => "as many as the requests of the launch hold at worst".to_owned(),
-        }
     }
 
     /// Allocators keep a whole page of tokens free, which is `ratio` pages of entries (`_num_dsv4_physical_kv_pages`).
@@ -450,7 +413,7 @@ impl V4Pool {
             kv,
             index,
             window: records.times(window_pages)?,
-            state: sparse.plus(self.slot_state()?)?,
+            state: sparse.plus(self.slot_state(tokens.rings)?)?,
         })
     }
 }
