@@ -6,7 +6,8 @@ use kvscope_sizing::engine::{
     Engine, EngineKind, Quantity, Query, answer, largest_batch_in, largest_context_in, reserved_bytes,
 };
 use kvscope_sizing::{
-    Bytes, LargestContext, Settings, StateModel, Tokens, catalogue, find_entry, read_config,
+    Architecture, Bytes, LargestContext, Mixer, Settings, StateModel, Tokens, catalogue, find_entry,
+    read_config,
 };
 use proptest::prelude::*;
 
@@ -120,6 +121,11 @@ fn the_longest_request_is_the_engines_own_estimate() {
     assert!(compared > 500, "{compared}");
 }
 
+fn has_state(architecture: &Architecture) -> bool {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    mixers.any(|mixer| matches!(mixer, Mixer::Recurrent(_)))
+}
+
 /// What each engine reserves at the length that is found fits, and one token more does not; the same for requests.
 #[test]
 fn an_engine_holds_what_is_found_and_no_more() {
@@ -128,11 +134,11 @@ fn an_engine_holds_what_is_found_and_no_more() {
     for entry in catalogue() {
         let architecture = entry.architecture().unwrap();
         for kind in EngineKind::ALL.into_iter().filter(|kind| *kind != EngineKind::Vllm) {
-            // With a radix cache SGLang divides memory between states and caches (`tests/pools.rs`).
-            let settings = Settings {
-                radix_cache: (kind == EngineKind::SgLang).then_some(false),
-                ..Settings::default()
-            };
+            // SGLang divides memory between states and caches (`tests/pools.rs`).
+            if kind == EngineKind::SgLang && has_state(&architecture) {
+                continue;
+            }
+            let settings = Settings::default();
             let query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
             let reserved = |tokens: u64, batch: u64| {
                 let context = Some(Tokens::new(tokens));
@@ -167,7 +173,9 @@ fn an_engine_holds_what_is_found_and_no_more() {
             let Ok(Some(requests)) = largest_batch_in(&query, memory, Tokens::new(5000)) else { continue };
             batches += 1;
             assert!(requests == 0 || reserved(5000, requests) <= memory, "{name}: {requests}");
-            assert!(reserved(5000, requests + 1) > memory, "{name}: {requests}");
+            // A launch of SGLang admits no more than 4096 requests at once (`resolve_max_num_reqs`), of DeepSeek-V4 256.
+            let admitted = kind == EngineKind::SgLang && [256, 4096].contains(&requests);
+            assert!(reserved(5000, requests + 1) > memory || admitted, "{name}: {requests}");
         }
     }
     assert!(contexts > 400 && batches > 200, "{contexts} contexts, {batches} batches");

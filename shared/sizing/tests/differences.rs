@@ -73,6 +73,19 @@ fn rates_are_taken_over_whole_entries() {
     }
 }
 
+/// A draft layer of GLM-4.5 keeps 8 × 2 × 128 × 2 B of every token, as its other 92 layers do; that is state, not padding.
+#[test]
+fn draft_layers_hold_state() {
+    let set = [("context", "1000"), ("batch", "2"), ("draft_layers", "1"), ("block_size", "64")];
+    let found = beside("glm-4.5", "sglang", &set);
+    let rows: Vec<_> = found.padding.iter().map(|row| (row.what.as_str(), row.bytes.get())).collect();
+    assert_eq!(rows, [("last pages", 2 * 24 * 93 * 4096)]);
+    let bytes = kvscope_sizing::Bytes::new(2 * 1000 * 4096);
+    let words =
+        format!("{} in dense bytes with 1 draft layer", kvscope_sizing::Bytes::new(2 * 1000 * 93 * 4096));
+    assert_eq!(found.rest, Rest::More(bytes, words));
+}
+
 /// Mistral-7B in llama.cpp: its window is not used, so 32 layers × 4096 B × 99,991 tokens stand in the place of
 /// 32 × 4096 B × 4096 tokens.
 #[test]

@@ -102,6 +102,70 @@ fn states_have_their_part_of_the_memory() {
     assert_eq!(largest_batch_in(&query, Bytes::new(memory), Tokens::new(1000)), Ok(Some((slots - 1) / 5)));
 }
 
+/// Qwen3.5-27B without a radix cache: 48 layers of 48 × 128 × 128 f32 values and 3 × 10,240 bf16 ones a slot, and 16 layers of
+/// 4 × 2 × 256 × 2 B a token. The requests that are set have a slot each and padded batches one, whatever the batch; where
+/// none are set, states have 9/19 of the memory with a radix cache and without (`_handle_max_mamba_cache`).
+#[test]
+fn without_a_radix_cache_requests_decide_the_slots() {
+    let id = "qwen3.5-27b";
+    let slot = 48 * (48 * 128 * 128 * 4 + 3 * 10_240 * 2);
+    assert_eq!(257 * slot, 39_563_624_448_u64);
+    let cell = 16 * 4 * 2 * 256 * 2;
+    let set = [("radix_cache", "false"), ("max_running_requests", "256")];
+    let own = settings(&set);
+    let architecture = catalogued(id);
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &own).unwrap();
+    assert_eq!(
+        largest_context_in(&query, Bytes::new(39_000_000_000), Tokens::MAX),
+        Ok(LargestContext::Nothing)
+    );
+    let left = 40_000_000_000 - 257 * slot;
+    assert_eq!(left / cell, 6658);
+    assert_eq!(largest(id, 40_000_000_000, &set), 6658);
+    assert_eq!(largest(id, 40_000_000_000, &[("state_slots", "256")]), 6658);
+    let eight = [&set[..], &[("context", "1000"), ("batch", "8")]].concat();
+    assert_eq!(figure(id, &eight, "state_bytes"), (257 * slot) as f64);
+
+    let divided = 40_000_000_000 * 9 / 19 / slot * slot;
+    let tokens = (40_000_000_000 - divided) / cell;
+    assert_eq!(tokens, 321_424);
+    assert_eq!(largest(id, 40_000_000_000, &[]), tokens);
+    assert_eq!(largest(id, 40_000_000_000, &[("radix_cache", "false")]), tokens);
+
+    // What a launch makes beside a budget is told by the same rule: the ratio of 1/1.9 has no part in it.
+    let told = |pairs: &[(&str, &str)]| {
+        let settings = settings(&[&[("available_kv_bytes", "1GB")], pairs].concat());
+        let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &settings).unwrap();
+        let found =
+            report(&query).unwrap().warnings.into_iter().find(|warning| warning.field == "state_slots");
+        found.unwrap().message
+    };
+    let message = told(&set);
+    assert!(message.contains("256 requests and one more, 39,563,624,448 B"), "{message}");
+    assert!(!message.contains("1.9"), "{message}");
+    assert!(told(&[]).contains("1/1.9"));
+}
+
+/// A launch in a memory has the caches that the memory fits: Qwen3.5-27B in 40 GB makes 123 slots with the padded one.
+#[test]
+fn a_launch_in_a_memory_has_what_fits_it() {
+    let architecture = catalogued("qwen3.5-27b");
+    let plain = Settings::default();
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &plain).unwrap();
+    let launch = settings_in(&query, Bytes::new(40_000_000_000)).unwrap();
+    assert_eq!(launch.available_kv_bytes, Some(40_000_000_000 - 123 * 153_944_064));
+    assert_eq!(launch.state_slots, Some(122));
+    let query = Query { settings: &launch, ..query.clone() };
+    let whole = |quantity: &str| answer(&query, quantity.parse().unwrap()).unwrap().as_f64();
+    assert_eq!(whole("logged_kv_tokens"), 321_424.0);
+    // Tensors have a page of one token more than the budget.
+    assert!(whole("pool_bytes") <= 40e9 + 65_536.0);
+    assert_eq!(whole("max_running_requests"), 24.0);
+    let wider = Query { settings: &plain, ..query };
+    let message = settings_in(&wider, Bytes::new(1000)).unwrap_err().to_string();
+    assert!(message.contains("less than the state slots"), "{message}");
+}
+
 /// A model of 4 window layers alone, 8 heads of 64 in bf16: 4 × 2048 B a token. Its one pool must be as long as a request
 /// (`hybrid_swa_token_capacity` is the window pool's, and `get_worker_info` refuses longer requests), so it grows with
 /// every token; a second request holds 128 + 128 + 1 + 1 tokens of it at most (`compute_swa_request_cap`).
@@ -173,6 +237,53 @@ fn requests_beyond_the_launch_are_told() {
     let longest = told("vllm", &[("context", "100000"), ("max_model_len", "50000")], "max_model_len");
     assert!(longest.starts_with("50,000 tokens, but each request has 100,000"), "{longest}");
     assert_eq!(told("vllm", &[("context", "50000"), ("max_model_len", "50000")], "max_model_len"), "");
+    let few = [("context", "1000"), ("batch", "3"), ("max_running_requests", "2")];
+    let waiting = told("sglang", &few, "max_running_requests");
+    assert!(waiting.starts_with("the launch admits 2 requests at once, and this batch has 3"), "{waiting}");
+    assert_eq!(told("sglang", &few[..1], "max_running_requests"), "");
+    // A pool admits half as many requests as it has tokens (`resolve_max_num_reqs`).
+    let tiny = [("context", "1"), ("batch", "6"), ("pool_tokens", "10")];
+    let waiting = told("sglang", &tiny, "max_running_requests");
+    assert!(waiting.starts_with("the launch admits 5 requests at once, and this batch has 6"), "{waiting}");
+}
+
+/// Pools that a launch sizes by its requests hold every request of a larger batch all the same, and what fits is no more
+/// than the launch admits.
+#[test]
+fn pools_by_requests_hold_every_request_of_the_batch() {
+    let pairs =
+        [("radix_cache", "false"), ("max_running_requests", "2"), ("kv_dtype", "bf16"), ("context", "20000")];
+    // gpt-oss-120b: 18 window layers of 8 × 128 × 2 B; 128 + 128 + 1 + 1 tokens a request, two chunks of 8192 and a page.
+    let id = "gpt-oss-120b";
+    let windows = |requests: u64| ((requests * 258 + 2 * 8192 + 1) * 18 * 2048) as f64;
+    assert_eq!(figure(id, &pairs, "window_bytes"), windows(2));
+    let batch = [&pairs[..], &[("batch", "64")]].concat();
+    assert_eq!(figure(id, &batch, "window_bytes"), windows(64));
+    let own = settings(&pairs);
+    let architecture = catalogued(id);
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &own).unwrap();
+    let memory = Bytes::new(80_000_000_000);
+    assert_eq!(largest_batch_in(&query, memory, Tokens::new(20_000)), Ok(Some(2)));
+
+    // DeepSeek-V4-Flash launches with 256 requests (`deepseek_v4_hook.py`). Rings of 1000: (1001 × 128 + 129) rows in whole
+    // groups of 128, 2 × 512 × 4 B each, in 20 layers; and for 1000 pages of windows 8 rows of 4 × 4 × (512 + 128) B in 21.
+    let id = "deepseek-v4-flash";
+    let rings = (1001_u64 * 128 + 129).next_multiple_of(128) * 2 * 512 * 4 * 20;
+    let sparse = 1000 * 8 * 4 * 4 * (512 + 128) * 21;
+    let batch = [("context", "1000"), ("batch", "1000")];
+    assert_eq!(figure(id, &batch, "state_bytes"), (rings + sparse) as f64);
+    let (architecture, plain) = (catalogued(id), Settings::default());
+    let mut query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &plain).unwrap();
+    let memory = Bytes::new(140_000_000_000);
+    assert_eq!(largest_batch_in(&query, memory, Tokens::new(1000)), Ok(Some(256)));
+    (query.context, query.batch) = (Some(Tokens::new(1000)), 1000);
+    let found = report(&query).unwrap().warnings;
+    assert!(
+        found.iter().any(|warning| warning.message.starts_with("the launch admits 256 requests at once"))
+    );
+    let beside = kvscope_sizing::engine::reservation(&query).unwrap();
+    let rest = format!("{:?}", beside.rest);
+    assert!(!rest.contains("not named"), "{rest}");
 }
 
 /// Over whole blocks, pages and entries the growth of what is reserved is the slope, in every engine, on one rank and on

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::reserved::of_requests;
 use super::{Query, profile, reserved_bytes};
 use crate::capacity::{LargestContext, largest_fitting};
+use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::{Bytes, Error, ErrorKind, Result, Tokens};
 
@@ -96,6 +97,21 @@ pub fn largest_batch_in(query: &Query<'_>, memory: Bytes, context: Tokens) -> Re
         return Ok(None);
     }
     Ok(Some(largest_where(MOST_REQUESTS, fits)?))
+}
+
+/// The query's settings for a launch that has `memory` for state: what its caches have of it, and as many state slots as it
+/// makes.
+///
+/// # Errors
+///
+/// Settings that do not fit the model, or a memory that is less than the state slots take.
+pub fn settings_in(query: &Query<'_>, memory: Bytes) -> Result<Settings> {
+    let division = profile(query)?.divide(memory)?;
+    Ok(Settings {
+        available_kv_bytes: Some(division.caches.get()),
+        state_slots: division.state_slots.or(query.settings.state_slots),
+        ..query.settings.clone()
+    })
 }
 
 /// The largest number up to `limit` that fits, or the first error on the way to it.

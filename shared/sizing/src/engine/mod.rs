@@ -23,7 +23,7 @@ mod trtllm;
 mod unused;
 mod vllm;
 
-pub use fit::{Room, largest_batch_in, largest_context_in};
+pub use fit::{Room, largest_batch_in, largest_context_in, settings_in};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, PaddingOf, Unanswered};
@@ -51,6 +51,15 @@ pub struct Query<'a> {
     pub batch: u64,
     /// Everything else.
     pub settings: &'a Settings,
+}
+
+/// A memory between caches and state slots.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Division {
+    /// What caches have.
+    pub(crate) caches: Bytes,
+    /// Slots of recurrent state of all groups; `None` where the engine makes no such pool.
+    pub(crate) state_slots: Option<u64>,
 }
 
 /// What an engine plans for one query. Made once, read for every figure.
@@ -90,6 +99,15 @@ pub(crate) trait Profile {
     /// Whether the batch fits `memory`, where the engine divides it between pools; `None` where reserved bytes say it.
     fn fits(&self, _memory: Bytes) -> Result<Option<bool>> {
         Ok(None)
+    }
+
+    /// Divides `memory` between caches and state slots as a launch does.
+    ///
+    /// # Errors
+    ///
+    /// A memory that is less than the state slots take.
+    fn divide(&self, memory: Bytes) -> Result<Division> {
+        Ok(Division { caches: memory, state_slots: None })
     }
 
     /// The context from which parts grow with every token, where up to there they are the least that a launch makes.

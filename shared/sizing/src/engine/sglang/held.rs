@@ -13,6 +13,7 @@ impl SgLangPlan<'_> {
         let own_window_pool = self.pool().has_window_pool();
         let beyond = |more: Bytes, than: Bytes| Bytes::new(more.get().saturating_sub(than.get()));
         let of_batch = |bytes: Result<Bytes>| bytes?.times(self.share().requests);
+        let drafts = beyond(self.drafts_of_caches(n, self.launch.page)?, self.drafts_of_caches(n, 1)?);
         let pages = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::KvBytes | Quantity::IndexBytes => {
                 Ok(beyond(self.held_by(component, n, self.launch.page)?, self.held_by(component, n, 1)?))
@@ -25,7 +26,7 @@ impl SgLangPlan<'_> {
             }
             _ => Ok(Bytes::ZERO),
         });
-        let (pages, windows) = (of_batch(pages)?, of_batch(windows)?);
+        let (pages, windows) = (of_batch(pages?.plus(drafts))?, of_batch(windows)?);
         let states = self.state_rows(self.share().requests)?;
         let left = |quantities: &[Quantity], named: Bytes| {
             let (mut part, mut content) = (Bytes::ZERO, named);
@@ -102,7 +103,7 @@ impl SgLangPlan<'_> {
             }
             _ => Ok(Bytes::ZERO),
         });
-        let dense = dense?.times(self.share().requests)?;
+        let dense = dense?.plus(self.drafts_of_caches(n, self.launch.page)?)?.times(self.share().requests)?;
         Ok(Bytes::new(budget.kv.plus(budget.index)?.get().saturating_sub(dense.get())))
     }
 
@@ -119,7 +120,15 @@ impl SgLangPlan<'_> {
         })?;
         let of_slots =
             if quantity == Quantity::StateBytes { self.state_bytes_per_slot()? } else { Bytes::ZERO };
-        caches.plus(of_slots)?.times(self.share().requests)
+        let drafts = self.pool().held_by_drafts(quantity, self.own_tokens(n, 1))?;
+        caches.plus(of_slots)?.plus(drafts)?.times(self.share().requests)
+    }
+
+    /// What draft layers hold of one request, windows apart.
+    fn drafts_of_caches(&self, n: Tokens, page: u64) -> Result<Bytes> {
+        let tokens = self.own_tokens(n, page);
+        let kv = self.pool().held_by_drafts(Quantity::KvBytes, tokens)?;
+        kv.plus(self.pool().held_by_drafts(Quantity::IndexBytes, tokens)?)
     }
 
     /// The slot that padded batches write to.
@@ -135,19 +144,13 @@ impl SgLangPlan<'_> {
         if state == Bytes::ZERO {
             return Ok(Vec::new());
         }
-        let (spare, why) = if self.settings.state_slots.is_some() {
-            let pool = self.state_pool()?.get();
-            let needed = state.times(requests.saturating_add(1))?.get();
-            (
-                Bytes::new(pool.saturating_sub(needed)),
-                "the pool has as many as are set, whatever requests hold",
-            )
-        } else {
-            let each = state.times(self.slots_per_request() - 1)?;
-            (
-                each.times(requests)?,
-                "states of prefixes, and the next ones of running requests, have slots too",
-            )
+        let needed = state.times(requests.saturating_add(1))?;
+        let spare = Bytes::new(self.state_pool()?.get().saturating_sub(needed.get()));
+        let why = match self.fixed_slots() {
+            Some(slots) if slots == self.slots_of_batch()? => {
+                "the launch makes as many, whatever requests hold"
+            }
+            _ => "states of prefixes, and the next ones of running requests, have slots too",
         };
         let what = "state slots for reuse".to_owned();
         let spare = Padding { what, bytes: spare, why: why.to_owned() };

@@ -21,7 +21,7 @@ use super::logical::checkpoint_bytes;
 use super::naive::Naive;
 use super::shard::{RankState, Surplus, rank_ranges};
 use super::share::Share;
-use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
+use super::{Division, Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::{Formats, Settings};
@@ -45,8 +45,8 @@ pub(super) struct SgLangPlan<'q> {
 
 impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
-        let mut warnings: Vec<Warning> = launch::gpu_warning(query.settings).into_iter().collect();
         launch::check_ranks(query.settings)?;
+        let mut warnings: Vec<Warning> = launch::gpu_warning(query.settings).into_iter().collect();
         let launch = Launch::new(query);
         let settings = with_defaults(query, &launch);
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
@@ -86,6 +86,11 @@ impl<'q> SgLangPlan<'q> {
         }
         let available =
             self.settings.available_kv_bytes.ok_or_else(|| needed("available_kv_bytes or pool_tokens"))?;
+        self.of_budget(available)
+    }
+
+    /// Tokens that fit a budget of caches on the rank where fewest fit.
+    fn of_budget(&self, available: u64) -> Result<PoolTokens> {
         let mut fewest: Option<PoolTokens> = None;
         for pool in &self.pools {
             let tokens = pool.of_budget(available, &self.launch)?;
@@ -101,17 +106,13 @@ impl<'q> SgLangPlan<'q> {
         checkpoint_bytes(&self.rank)
     }
 
-    /// Bytes of the pool of state slots: as many as are set, shared by the groups, else what the batch is admitted with.
-    /// One slot more takes what padded batches write.
+    /// Bytes of the pool of state slots that serves the batch. One slot more takes what padded batches write.
     fn state_pool(&self) -> Result<Bytes> {
         let state = self.state_bytes_per_slot()?;
         if state == Bytes::ZERO {
             return Ok(Bytes::ZERO);
         }
-        let of_batch = self.share().requests.checked_mul(self.slots_per_request());
-        let slots = self.settings.state_slots.map(|slots| slots / self.launch.attention_dp).or(of_batch);
-        let slots = slots.and_then(|slots| slots.checked_add(1));
-        state.times(slots.ok_or_else(|| Error::overflow("state slots of the batch"))?)
+        state.times(self.slots_of_batch()?.saturating_add(1))
     }
 
     /// State slots that one admitted request takes: its own, and those that are kept for reuse.
@@ -134,12 +135,16 @@ impl<'q> SgLangPlan<'q> {
         PoolParts { state: slots.plus(parts.state)?, ..parts }.of(quantity)
     }
 
+    /// Tokens of a request that one rank holds, in whole pages of `page`.
+    fn own_tokens(&self, n: Tokens, page: u64) -> u64 {
+        n.get().div_ceil(self.launch.dcp).next_multiple_of(page)
+    }
+
     /// Bytes that one layer's component of a request of `n` tokens takes on one rank, in whole pages of `page` tokens.
     /// Context-parallel ranks hold different tokens of a cache, and each the index keys of all of them
     /// (`allocation_sizing.py`: pages of requests are `page_size × dcp` tokens).
     fn held_by(&self, component: &crate::StateComponent, n: Tokens, page: u64) -> Result<Bytes> {
-        let ranks = self.launch.dcp;
-        let own = n.get().div_ceil(ranks).next_multiple_of(page);
+        let (ranks, own) = (self.launch.dcp, self.own_tokens(n, page));
         match super::shard::quantity_of(component.kind) {
             Quantity::WindowBytes if !self.pool().has_window_pool() => component.growth.entry().times(own),
             Quantity::KvBytes => component.bytes(Tokens::new(own)),
@@ -272,9 +277,10 @@ impl Profile for SgLangPlan<'_> {
         if self.part(quantity)? != self.state_pool()? {
             return Ok(None);
         }
-        let slots = match self.settings.state_slots {
-            Some(slots) => group_digits(slots / self.launch.attention_dp),
-            None => format!("{} × {}", self.share().requests, self.slots_per_request()),
+        let all = self.slots_of_batch()?;
+        let slots = match self.fixed_slots() {
+            Some(slots) if slots == all => group_digits(slots),
+            _ => format!("{} × {}", self.share().requests, self.slots_per_request()),
         };
         Ok(Some(format!("({slots} + 1) slots × {} B; {}", group_digits(state.get()), self.slot_words()?)))
     }
@@ -311,6 +317,15 @@ impl Profile for SgLangPlan<'_> {
 
     fn fits(&self, memory: Bytes) -> Result<Option<bool>> {
         self.serves(memory).map(Some)
+    }
+
+    fn divide(&self, memory: Bytes) -> Result<Division> {
+        let Some(shares) = self.shares(memory)? else {
+            let what = format!("{memory} are less than the state slots of a launch take");
+            return Err(Error::setting("state_slots", what));
+        };
+        let state_slots = shares.slots.map(|slots| slots.saturating_mul(self.launch.attention_dp));
+        Ok(Division { caches: shares.caches, state_slots })
     }
 
     fn grows_from(&self) -> Result<Option<Tokens>> {

@@ -1,9 +1,10 @@
 //! The smallest pools that serve a batch, in bytes of the budget that SGLang sizes its pools from.
 
 use super::pool::{PoolParts, PoolTokens};
-use super::{SgLangPlan, group_digits, is_slot_state};
+use super::{SgLangPlan, group_digits, is_slot_state, requests};
 use crate::engine::shard::quantity_of;
 use crate::engine::{Profile, Quantity};
+use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
 
@@ -39,8 +40,7 @@ impl Asked {
 
 impl SgLangPlan<'_> {
     pub(super) fn asked(&self, n: Tokens, requests: u64) -> Asked {
-        let slots = n.get().div_ceil(self.launch.dcp).next_multiple_of(self.launch.page);
-        Asked { requests, tokens: n.get(), slots }
+        Asked { requests, tokens: n.get(), slots: self.own_tokens(n, self.launch.page) }
     }
 
     /// The smallest pools that hold the batch: its tokens, and windows beside them in the pool's own proportion.
@@ -111,8 +111,12 @@ impl SgLangPlan<'_> {
         Ok(Some(Tokens::new(slots.saturating_mul(self.launch.dcp))))
     }
 
-    /// Says where given pools are too small for the batch.
-    pub(super) fn too_small(&self) -> Option<Warning> {
+    /// Says where the launch is too small for the batch.
+    pub(super) fn too_small(&self) -> Vec<Warning> {
+        [self.too_few_tokens(), self.too_few_requests()].into_iter().flatten().collect()
+    }
+
+    fn too_few_tokens(&self) -> Option<Warning> {
         let n = self.query.context.filter(|_| self.has_pools())?;
         let (needed, own) = (self.serving(n).ok()?, self.tokens().ok()?);
         let name = if self.settings.pool_tokens.is_some() { "pool_tokens" } else { "available_kv_bytes" };
@@ -126,6 +130,37 @@ impl SgLangPlan<'_> {
             );
             Warning::new(name, message)
         })
+    }
+
+    fn too_few_requests(&self) -> Option<Warning> {
+        // The largest pool admits no more than the engine's own limit.
+        let capacity = if self.has_pools() { self.tokens().ok()?.full } else { u64::MAX };
+        let slots = if self.has_state().ok()? { self.launch_slots().ok()? } else { None };
+        let most = self.admitted_with(Some(capacity), slots).ok()??;
+        let requests = self.share().requests;
+        let reserved = match self.settings.pool_tokens {
+            Some(_) => "",
+            None => ", and reserved bytes are of a launch that admits them all",
+        };
+        (requests > most).then(|| {
+            let message = format!(
+                "the launch admits {} at once, and this batch has {}; SGLang lets the others wait{reserved}",
+                counted(most, "request", "requests"),
+                group_digits(requests)
+            );
+            Warning::new("max_running_requests", message)
+        })
+    }
+
+    /// Requests that are admitted at once by a pool of `capacity` tokens and by state slots, each where it is known; `None`
+    /// where nothing bounds them.
+    pub(super) fn admitted_with(&self, capacity: Option<u64>, slots: Option<u64>) -> Result<Option<u64>> {
+        if capacity.is_none() && slots.is_none() && self.launch.requests.is_none() {
+            return Ok(None);
+        }
+        // Without a known limit the shortest context admits most.
+        let context = || Ok(self.query.max_model_len().unwrap_or(1));
+        requests::admitted(&self.settings, &self.launch, capacity, slots.map(Ok), context).map(Some)
     }
 }
 

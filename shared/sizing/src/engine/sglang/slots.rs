@@ -1,32 +1,73 @@
 //! Slots of recurrent state: how many a launch makes, and what they leave to the caches (`_handle_max_mamba_cache`).
 
-use super::{SgLangPlan, group_digits, is_slot_state};
-use crate::engine::Quantity;
+use super::{SgLangPlan, group_digits, is_slot_state, requests};
+use crate::engine::{Profile, Quantity};
 use crate::state::counted;
 use crate::warning::Warning;
-use crate::{Bytes, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens};
 
 /// State over caches where nothing is set (`mamba_full_memory_ratio`, 0.9): nine parts of nineteen are for state.
 const STATE_PARTS: u128 = 9;
 const CACHE_PARTS: u128 = 10;
 
+/// Memory that is divided between state slots and caches.
+#[derive(Clone, Copy, Debug)]
+enum Budget {
+    /// Of both together.
+    Both(u64),
+    /// What is left to caches.
+    Caches(u64),
+}
+
+/// A memory between the two: what caches have, and the slots of one group without the one for padded batches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    pub(super) caches: Bytes,
+    pub(super) slots: Option<u64>,
+}
+
 impl SgLangPlan<'_> {
-    /// Slots of one group that a launch makes, without the one for padded batches: as many as are set, one a request
-    /// without a radix cache, else by its ratio beside a budget of caches. `None` where nothing says it.
+    /// Slots of one group that a launch makes, without the one for padded batches: [`Self::fixed_slots`], else by its
+    /// ratio beside a budget of caches. `None` where nothing says it.
     pub(super) fn launch_slots(&self) -> Result<Option<u64>> {
-        if let Some(slots) = self.settings.state_slots {
-            return Ok(Some(slots / self.launch.attention_dp));
+        if let Some(slots) = self.fixed_slots() {
+            return Ok(Some(slots));
         }
-        if let (Some(false), Some(requests)) = (self.settings.radix_cache, self.settings.max_running_requests)
-        {
-            return Ok(Some((requests / self.launch.attention_dp).max(1)));
-        }
-        let state = self.state_bytes_per_slot()?;
         // Drafts share the memory of slots with states that wait to be verified.
         let budget = self.settings.available_kv_bytes.filter(|_| self.settings.draft_tokens() == 0);
-        let Some(budget) = budget.filter(|_| state > Bytes::ZERO) else { return Ok(None) };
-        let all = u128::from(budget) * STATE_PARTS / (u128::from(state.get()) * CACHE_PARTS);
-        Ok(Some(u64::try_from(all).unwrap_or(u64::MAX).saturating_sub(1)))
+        let state = self.state_bytes_per_slot()?;
+        Ok(budget.filter(|_| state > Bytes::ZERO).map(|budget| by_ratio(Budget::Caches(budget), state)))
+    }
+
+    /// Slots of one group that are made whatever the memory: as many as are set, else without a radix cache one for each
+    /// request that the launch sets.
+    pub(super) fn fixed_slots(&self) -> Option<u64> {
+        match self.settings.state_slots {
+            Some(slots) => Some(slots / self.launch.attention_dp),
+            None if self.settings.radix_cache == Some(false) => requests::asked(&self.launch),
+            None => None,
+        }
+    }
+
+    /// The slots of a pool that serves the batch: those that are made whatever the memory, and no fewer than the requests
+    /// of the batch are admitted with.
+    pub(super) fn slots_of_batch(&self) -> Result<u64> {
+        let requests = self.share().requests;
+        let needed = requests.checked_mul(self.slots_per_request());
+        let needed = needed.ok_or_else(|| Error::overflow("state slots of the batch"))?;
+        Ok(self.fixed_slots().unwrap_or(0).max(needed))
+    }
+
+    /// Divides `memory` as a launch does; `None` where the states take more.
+    pub(super) fn shares(&self, memory: Bytes) -> Result<Option<Shares>> {
+        let state = self.state_bytes_per_slot()?;
+        if state == Bytes::ZERO {
+            return Ok(Some(Shares { caches: memory, slots: None }));
+        }
+        let slots = self.fixed_slots().unwrap_or_else(|| by_ratio(Budget::Both(memory.get()), state));
+        let states = state.times(slots.saturating_add(1))?;
+        let caches = memory.get().checked_sub(states.get());
+        Ok(caches.map(|caches| Shares { caches: Bytes::new(caches), slots: Some(slots) }))
     }
 
     /// What a slot holds and which slots a request takes: `a slot is 45 layers × 524,288 B recurrent_state f32 + …`.
@@ -41,6 +82,7 @@ impl SgLangPlan<'_> {
         }
         let which = match (self.settings.state_slots, self.slots_per_request()) {
             (Some(_), _) => "as many slots as are set".to_owned(),
+            (None, 1) if self.fixed_slots().is_some() => "each request of the launch has one".to_owned(),
             (None, 1) => "a request has one".to_owned(),
             (None, 3) => "a request has its own and 2 for prefixes".to_owned(),
             (None, all) => {
@@ -50,36 +92,24 @@ impl SgLangPlan<'_> {
         Ok(format!("a slot is {}; {which}; one more takes padded batches", parts.join(" + ")))
     }
 
-    /// Whether `memory` makes pools that serve the batch: its states take their part where a launch divides it, and the
-    /// rest is the budget of the caches, in the engine's own arithmetic.
+    /// Whether `memory` makes pools that serve the batch, and admits its requests at once, in the engine's own arithmetic:
+    /// tensors have a page more than their tokens, which no budget counts.
     pub(super) fn serves(&self, memory: Bytes) -> Result<bool> {
+        let Some(shares) = self.shares(memory)? else { return Ok(false) };
         let states = self.state_pool()?;
         let caches = Bytes::new(self.part(Quantity::ResidentBytes)?.get().saturating_sub(states.get()));
-        let of_states = self.divided_states(memory)?.unwrap_or(states);
-        let Some(left) = memory.get().checked_sub(of_states.get()) else { return Ok(false) };
-        if states > of_states || caches.get() > left {
+        if caches > shares.caches {
             return Ok(false);
         }
-        let needed = self.serving(self.query.need_context()?)?.full;
-        let holds = |pool: &super::Pool| {
-            let made = pool.of_budget(left, &self.launch);
-            made.is_ok_and(|tokens| tokens.full >= needed)
-        };
-        Ok(caches == Bytes::ZERO || self.pools.iter().all(holds))
-    }
-
-    /// Bytes of the slots that a launch makes from `memory`; `None` where it has as many as are asked for.
-    fn divided_states(&self, memory: Bytes) -> Result<Option<Bytes>> {
-        let state = self.state_bytes_per_slot()?;
-        if state == Bytes::ZERO
-            || self.settings.state_slots.is_some()
-            || self.settings.radix_cache == Some(false)
-        {
-            return Ok(None);
+        let mut capacity = None;
+        if caches > Bytes::ZERO {
+            let Ok(made) = self.of_budget(shares.caches.get()) else { return Ok(false) };
+            if made.full < self.serving(self.query.need_context()?)?.full {
+                return Ok(false);
+            }
+            capacity = Some(made.full);
         }
-        let part = u128::from(memory.get()) * STATE_PARTS / (STATE_PARTS + CACHE_PARTS);
-        let slots = u64::try_from(part / u128::from(state.get())).unwrap_or(u64::MAX);
-        state.times(slots).map(Some)
+        Ok(self.admitted_with(capacity, shares.slots)?.is_none_or(|most| self.share().requests <= most))
     }
 
     /// What the figures of a model with recurrent state count, and what they cannot.
@@ -93,21 +123,7 @@ impl SgLangPlan<'_> {
             self.warnings.push(Warning::new("radix_cache", message));
         }
         if self.has_pools() && self.settings.state_slots.is_none() {
-            let message = match (self.launch_slots()?, self.settings.available_kv_bytes) {
-                (Some(slots), Some(budget)) => {
-                    let states = self.state_bytes_per_slot()?.times(slots.saturating_add(1))?;
-                    format!(
-                        "not given; available_kv_bytes is what caches have after the state pool, and beside {} B of caches \
-                         a launch makes {} slots and one more, {states}; one budget for both leaves caches 1/1.9 of it",
-                        group_digits(budget),
-                        group_digits(slots),
-                    )
-                }
-                _ => "not given, and how many a launch makes follows from memory that is not known here; pool_bytes \
-                      counts none"
-                    .to_owned(),
-            };
-            self.warnings.push(Warning::new("state_slots", message));
+            self.warnings.push(Warning::new("state_slots", self.slots_not_given()?));
         }
         if self.settings.draft_tokens() > 0 {
             let message =
@@ -116,4 +132,37 @@ impl SgLangPlan<'_> {
         }
         Ok(())
     }
+
+    /// How many slots a launch makes where none are set.
+    fn slots_not_given(&self) -> Result<String> {
+        let Some(slots) = self.launch_slots()? else {
+            let unknown = "not given, and how many a launch makes follows from memory that is not known here; pool_bytes \
+                           counts none";
+            return Ok(unknown.to_owned());
+        };
+        let states = self.state_bytes_per_slot()?.times(slots.saturating_add(1))?;
+        let slots = group_digits(slots);
+        if self.fixed_slots().is_some() {
+            let counted = if self.settings.pool_tokens.is_some() { "; pool_bytes counts none" } else { "" };
+            return Ok(format!(
+                "not given; a launch without a radix cache makes one for each of its {slots} requests and one more, \
+                 {states}, beside what caches have{counted}"
+            ));
+        }
+        let caches = group_digits(self.settings.available_kv_bytes.unwrap_or(0));
+        Ok(format!(
+            "not given; available_kv_bytes is what caches have after the state pool, and beside {caches} B of caches a \
+             launch makes {slots} slots and one more, {states}; one budget for both leaves caches 1/1.9 of it"
+        ))
+    }
+}
+
+/// Slots without the one for padded batches, of which nine parts of nineteen of both are states.
+fn by_ratio(budget: Budget, state: Bytes) -> u64 {
+    let (bytes, of) = match budget {
+        Budget::Both(bytes) => (bytes, STATE_PARTS + CACHE_PARTS),
+        Budget::Caches(bytes) => (bytes, CACHE_PARTS),
+    };
+    let all = u128::from(bytes) * STATE_PARTS / (u128::from(state.get()) * of);
+    u64::try_from(all).unwrap_or(u64::MAX).saturating_sub(1)
 }
