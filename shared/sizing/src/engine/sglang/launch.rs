@@ -122,6 +122,14 @@ impl Launch {
     }
 }
 
+/// Says how many requests a launch admits at once where it sets the number itself.
+pub(super) fn requests_warning(query: &Query<'_>) -> Option<Warning> {
+    let requests = default_requests(query).filter(|_| query.settings.max_running_requests.is_none())?;
+    let message =
+        format!("not given; this launch admits {requests} requests at once, which pools and fits count");
+    Some(Warning::new("max_running_requests", message))
+}
+
 fn default_requests(query: &Query<'_>) -> Option<u64> {
     if classes::pool_kind(query.architecture) == classes::PoolKind::V4 {
         return Some(V4_REQUESTS);

@@ -47,6 +47,7 @@ impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
         launch::check_ranks(query.settings)?;
         let mut warnings: Vec<Warning> = launch::gpu_warning(query.settings).into_iter().collect();
+        warnings.extend(launch::requests_warning(query));
         let launch = Launch::new(query);
         let settings = with_defaults(query, &launch);
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
