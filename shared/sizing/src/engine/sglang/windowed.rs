@@ -56,7 +56,7 @@ impl WindowedPool {
         let mut drafts = PoolParts::default();
         match (full_layer, window_layer) {
             (_, Some(layer)) if classes::drafts_with_windows(architecture) => {
-                drafts.window = layer.times(count)?
+                drafts.window = layer.times(count)?;
             }
             (Some(layer), _) => drafts.kv = layer.times(count)?,
             // The engine charges a layer of its full heads, which such a class has none of.
