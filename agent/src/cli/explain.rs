@@ -76,14 +76,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
     let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
-    let (reserved, beside) = if engine.kind() == EngineKind::Logical && !settings.names_an_engine() {
-        (None, None)
+    let (reserved, beside, warnings) = if engine.kind() == EngineKind::Logical && !settings.names_an_engine()
+    {
+        (None, None, size.warnings)
     } else {
         let failed = |error| model.failure(&error);
-        let sized = size_in_engine(&model.label, &model.architecture, &engine, Some(n), batch, &settings);
+        let sized = size_in_engine(&model.label, &model.architecture, &engine, Some(n), batch, &settings)
+            .map_err(failed)?;
         let mut query = Query::new(&model.architecture, engine, &settings).map_err(failed)?;
         (query.context, query.batch) = (Some(n), batch);
-        (Some(sized.map_err(failed)?.report), Some(reservation(&query).map_err(failed)?))
+        (Some(sized.report), Some(reservation(&query).map_err(failed)?), sized.warnings)
     };
     let report = Report {
         model: &model.label,
@@ -95,7 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         steps: steps(&state, n, batch).map_err(|error| model.failure(&error))?,
         resident_bytes: size.resident_bytes.unwrap_or_default(),
         published: model.entry.map_or(Vec::new(), |entry| entry.published.iter().map(published).collect()),
-        warnings: size.warnings,
+        warnings,
         reserved,
         reservation: beside,
     };
@@ -103,8 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return output::json(&report);
     }
     output::figures(&text(&report))?;
-    let reserved = report.reserved.iter().flat_map(|reserved| &reserved.warnings);
-    warn(report.warnings.iter().chain(reserved).map(|warning| (report.model, warning)));
+    warn(report.warnings.iter().map(|warning| (report.model, warning)));
     Ok(())
 }
 

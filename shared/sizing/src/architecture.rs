@@ -1,6 +1,6 @@
 //! What a config says, layer by layer, free of any engine.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::distinct::Places;
 use crate::fact::Fact;
@@ -52,7 +52,7 @@ pub struct LayerClass {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LayerDraft {
     /// Shared by the layers that do the same.
-    pub(crate) mixers: Rc<[Mixer]>,
+    pub(crate) mixers: Arc<[Mixer]>,
     pub(crate) borrows: Option<String>,
 }
 

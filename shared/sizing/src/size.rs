@@ -1,6 +1,6 @@
 //! One size of one model version: bytes by component, slope, fixed part, and what a decode step reads.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::SerializeStruct;
@@ -21,7 +21,7 @@ use crate::{Bytes, BytesPerToken, Error, Result, Tokens, sort_short};
 pub struct StateModel {
     parts: Vec<Part>,
     /// Components of each layer class of the architecture, in its order.
-    classes: Vec<Vec<Rc<StateComponent>>>,
+    classes: Vec<Vec<Arc<StateComponent>>>,
     warnings: Vec<Warning>,
     max_context: Option<u64>,
 }
@@ -30,7 +30,7 @@ pub struct StateModel {
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The component of one layer.
-    pub component: Rc<StateComponent>,
+    pub component: Arc<StateComponent>,
     /// How many layers keep it.
     pub layers: u64,
     places: Vec<usize>,
@@ -117,7 +117,7 @@ impl StateModel {
             let mut kept = Vec::new();
             if class.borrows.is_none() {
                 for mixer in &class.mixers {
-                    kept.extend(mixer.components(&formats)?.into_iter().map(Rc::new));
+                    kept.extend(mixer.components(&formats)?.into_iter().map(Arc::new));
                 }
             }
             for component in &kept {
@@ -129,7 +129,7 @@ impl StateModel {
                         parts[part].places.extend(&class.layers);
                     }
                     None => parts.push(Part {
-                        component: Rc::clone(component),
+                        component: Arc::clone(component),
                         layers,
                         places: class.layers.clone(),
                     }),
@@ -163,7 +163,7 @@ impl StateModel {
     }
 
     /// The components of one layer of class `class`.
-    pub fn class_components(&self, class: usize) -> &[Rc<StateComponent>] {
+    pub fn class_components(&self, class: usize) -> &[Arc<StateComponent>] {
         &self.classes[class]
     }
 

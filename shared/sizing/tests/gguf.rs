@@ -173,7 +173,7 @@ fn lengths_that_overflow_and_nested_lists_are_refused() {
 #[test]
 fn the_offending_key_is_named() {
     let rows: [(&str, Value, &str); 18] = [
-        ("llama.block_count", Value::U32(0), "missing"),
+        ("llama.block_count", Value::U32(0), "): 0, and every figure"),
         ("llama.block_count", Value::U32(20_000), "10000"),
         ("llama.block_count", Value::I32(-2), "-2"),
         ("llama.block_count", Value::Text("two".to_owned()), "byte "),

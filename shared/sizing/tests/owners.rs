@@ -110,6 +110,22 @@ fn a_null_that_a_class_cannot_use_is_refused() {
     let gemma = json!({"model_type": "gemma3_text", "num_hidden_layers": 6, "num_attention_heads": 8,
         "num_key_value_heads": null, "dtype": "bfloat16"});
     refused(&gemma, "num_key_value_heads", "null");
+    // `(i + 1) % None` and `(i + 1) % 0` raise in `Gemma3TextConfig`, `Cohere2Config` and `Qwen3NextConfig`.
+    for none in [Value::Null, json!(0)] {
+        for (class, key) in [
+            ("gemma3_text", "sliding_window_pattern"),
+            ("cohere2", "sliding_window_pattern"),
+            ("qwen3_next", "full_attention_interval"),
+        ] {
+            let config = json!({"model_type": class, "num_hidden_layers": 8, "num_attention_heads": 8,
+                "num_key_value_heads": 4, "head_dim": 64, "dtype": "bfloat16", key: none});
+            refused(&config, key, "cannot use");
+        }
+    }
+    // EXAONE-4.0-1.2B says both: without a window its class never looks at the pattern.
+    let exaone = json!({"model_type": "exaone4", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
+        "head_dim": 64, "dtype": "bfloat16", "sliding_window": null, "sliding_window_pattern": null});
+    assert_eq!(slope(&exaone).0, 4 * 2 * 8 * 64 * 2);
     let outer = json!({"head_dim": null, "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 6,
         "num_attention_heads": 8, "num_key_value_heads": 4, "dtype": "bfloat16"}});
     assert_eq!(slope(&outer).0, 2 * 4 * 256 * 2, "an outer null says nothing of the text model's class");

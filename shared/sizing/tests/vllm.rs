@@ -209,7 +209,9 @@ fn settings_that_do_not_fit_the_model_are_named() {
         let query = Query::new(&architecture, "vllm".parse().unwrap(), &settings).unwrap();
         answer(&query, Quantity::AttentionBlockSize).unwrap_err().to_string()
     };
-    assert!(error("llama-3.1-8b", &[("tp", "3")]).starts_with("tp: 8 K/V heads"));
+    // 48 query heads on 8 K/V heads; 32 on 8.
+    assert!(error("minimax-m2.7", &[("tp", "3")]).starts_with("tp: 3 ranks cannot share 8 heads"));
+    assert!(error("llama-3.1-8b", &[("tp", "3")]).starts_with("tp: 3 ranks do not divide 32 query heads"));
     assert!(error("llama-3.1-8b", &[("kv_dtype", "fp8_ds_mla")]).starts_with("kv_dtype: "));
 }
 

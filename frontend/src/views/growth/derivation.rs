@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use kvscope_sizing::{Growth, Input, StateComponent, Tokens, group_digits};
 use leptos::prelude::*;
 
@@ -5,7 +7,7 @@ use crate::erased::words;
 use crate::state::Page;
 
 /// How a component's bytes come about: the formula of one entry, its inputs with the config fields, and the product.
-pub(super) fn derivation(page: Page, component: StateComponent, layers: u64, places: &str) -> AnyView {
+pub(super) fn derivation(page: Page, component: Arc<StateComponent>, layers: u64, places: &str) -> AnyView {
     let what = match component.growth {
         Growth::Constant { .. } => "a layer",
         _ => "an entry",
@@ -23,7 +25,7 @@ pub(super) fn derivation(page: Page, component: StateComponent, layers: u64, pla
         .into_any()
     };
     let inputs: Vec<AnyView> = derivation.inputs.iter().map(input).collect();
-    let formula = derivation.formula.clone();
+    let formula = derivation.formula.to_string();
     let product = move || {
         let (context, batch) = (page.context(), page.batch());
         product(&component, layers, context, batch).unwrap_or_else(|error| error.to_string())

@@ -73,7 +73,7 @@ fn strip(chosen: &Chosen, context: Tokens, batch: u64) -> Option<LayerStrip> {
 }
 
 fn parts(state: &StateModel, class: usize, context: Tokens, batch: u64) -> Vec<LayerPart> {
-    let part = |component: &kvscope_sizing::StateComponent| {
+    let part = |component: &std::sync::Arc<kvscope_sizing::StateComponent>| {
         let bytes = component.bytes(context).ok()?.times(batch).ok()?;
         let growth =
             if component.growth.grows_at(Some(context)) { PartGrowth::Growing } else { PartGrowth::Still };

@@ -40,11 +40,11 @@ impl Row {
             return Err("not a case: id is empty; give each case a name of its own".to_owned());
         }
         if !(row.rel_tol.is_finite() && row.rel_tol >= 0.0) {
-            return Err(format!("rel_tol {} is no tolerance", row.rel_tol));
+            return Err(format!("rel_tol {:?} is no tolerance", row.rel_tol));
         }
         if row.rel_tol > LARGEST_TOLERANCE {
             return Err(format!(
-                "rel_tol {} lets any answer pass; it is relative to the value, and half of the last printed digit is at \
+                "rel_tol {:?} lets any answer pass; it is relative to the value, and half of the last printed digit is at \
                  most {LARGEST_TOLERANCE}",
                 row.rel_tol
             ));

@@ -75,14 +75,8 @@ const FLAGS: &[(&[&str], &str, bool)] = &[
 
 /// Fields for which null is a value of its own, none, in the classes that have a default; for others these classes have no
 /// use of null and fail.
-const MAY_BE_NONE: &[&str] = &[
-    "attention_chunk_size",
-    "kv_lora_rank",
-    "max_window_layers",
-    "sliding_window",
-    "sliding_window_pattern",
-    "sliding_window_size",
-];
+const MAY_BE_NONE: &[&str] =
+    &["attention_chunk_size", "kv_lora_rank", "max_window_layers", "sliding_window", "sliding_window_size"];
 
 pub(super) fn may_be_none(field: &str) -> bool {
     MAY_BE_NONE.contains(&field)
@@ -91,6 +85,12 @@ pub(super) fn may_be_none(field: &str) -> bool {
 /// Fields for which 0 says none, too, so that a class's default does not step in.
 pub(super) fn is_none_at_zero(field: &str) -> bool {
     matches!(field, "attention_chunk_size" | "sliding_window" | "sliding_window_size")
+}
+
+/// Fields whose zero a class reads as left out (`head_dim or hidden_size // num_attention_heads`, `if kv_lora_rank`); with
+/// a zero period or width it fails.
+pub(super) fn is_missing_at_zero(field: &str) -> bool {
+    matches!(field, "head_dim" | "kv_lora_rank" | "max_window_layers")
 }
 
 /// Where the full layers stand among windows in classes that have no field for it.

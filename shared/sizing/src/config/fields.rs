@@ -158,9 +158,9 @@ impl<'a> Fields<'a> {
         self.levels.iter().find_map(|(_, map)| map.get("model_type")?.as_str())
     }
 
-    /// A whole number of at least one. Absent and zero mean missing, and the class's default steps in; null and a window
-    /// of zero say that there is none. For a count of heads or layers zero is an error, and so is null where the class
-    /// has a default and can do nothing with null.
+    /// A whole number of at least one. Where it is absent the class's default steps in; null and a window of zero say that
+    /// there is none. For a count of heads or layers zero is an error, and so are null and zero where the class has a
+    /// default and can do nothing with them.
     pub(super) fn count(&self, key: &str) -> Result<Option<Fact>> {
         match self.stated(key)? {
             Some(fact) => Ok(Some(fact)),
@@ -181,18 +181,25 @@ impl<'a> Fields<'a> {
     /// What the class says where the config has no value.
     fn class_default(&self, key: &str) -> Result<Option<Fact>> {
         let Some(default) = class_defaults::count(self.model_type(), key) else { return Ok(None) };
-        if self.is_null(key) {
-            if class_defaults::may_be_none(key) {
-                return Ok(None);
-            }
+        let unusable = |path: String, found: &str| {
             let value = default.get();
             let what =
-                format!("null, which its class cannot use; leave the field out for its default, {value}");
-            return Err(Error::field(self.path_of(key), what));
+                format!("{found}, which its class cannot use; leave the field out for its default, {value}");
+            Err(Error::field(path, what))
+        };
+        if self.is_null(key) {
+            return if class_defaults::may_be_none(key) {
+                Ok(None)
+            } else {
+                unusable(self.path_of(key), "null")
+            };
         }
         let Some(zero) = self.zero(&[key]) else { return Ok(Some(default)) };
         if class_defaults::is_none_at_zero(key) {
             return Ok(None);
+        }
+        if !class_defaults::is_missing_at_zero(key) {
+            return unusable(zero, "0");
         }
         let rule = match default.source() {
             Source::Default { rule, .. } => rule.to_string(),

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::fields::{Fields, LAYERS};
 use super::kinds::{LayerKind, read_kinds};
@@ -39,7 +39,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
     check_sources(fields, &kinds.layers)?;
     let shapes = Shapes::new(fields, kinds.layers.len())?;
     let in_layer = blocks.as_ref().map_or(1, |blocks| blocks.in_layer);
-    let mut seen: HashMap<Alike, Rc<[Mixer]>> = HashMap::new();
+    let mut seen: HashMap<Alike, Arc<[Mixer]>> = HashMap::new();
     let mut drafts = Vec::with_capacity(kinds.layers.len());
     for (index, kind) in kinds.layers.iter().enumerate() {
         let mixers = match seen.entry((*kind, shapes.variant(index))) {
@@ -49,7 +49,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
                 new.insert((0..in_layer).flat_map(|_| block.iter().cloned()).collect())
             }
         };
-        drafts.push(LayerDraft { mixers: Rc::clone(mixers), borrows: borrowed[index].clone() });
+        drafts.push(LayerDraft { mixers: Arc::clone(mixers), borrows: borrowed[index].clone() });
     }
     if let Some(index) = without_index_owner(&drafts) {
         let place = format!("{}[{index}]", fields.path_of("indexer_types"));

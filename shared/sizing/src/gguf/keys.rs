@@ -118,7 +118,11 @@ impl<'m> Keys<'m> {
     /// A count without which nothing can be computed.
     pub(super) fn require(&self, key: &str, needed_for: &str) -> Result<Fact> {
         self.count(key)?.ok_or_else(|| {
-            Error::field(self.name(key), format!("missing, and {needed_for} needs it; no default is defined"))
+            let (place, state) = match self.find(key) {
+                Some((name, entry)) => (place(name, entry), "0"),
+                None => (self.name(key), "missing"),
+            };
+            Error::field(place, format!("{state}, and {needed_for} needs it; no default is defined"))
         })
     }
 

@@ -186,7 +186,8 @@ pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradic
 /// model's.
 fn tell_pools_apart(figures: &mut Figures) {
     let mut told: Vec<(usize, Topic)> = Vec::new();
-    for (index, figure) in figures.all.iter().enumerate().filter(|(_, figure)| figure.topic == Topic::PoolBytes)
+    for (index, figure) in
+        figures.all.iter().enumerate().filter(|(_, figure)| figure.topic == Topic::PoolBytes)
     {
         let is_window = figure.of.is_some_and(|tokens| {
             figures.beside(figure, Topic::WindowTokens).any(|window| window == tokens)

@@ -119,7 +119,7 @@ impl PoolRatio {
         if ratio > 0.0 && ratio <= 1000.0 {
             return Ok(Self(ratio));
         }
-        Err(format!("{ratio} is no ratio above 0 and up to 1000"))
+        Err(format!("{ratio:?} is no ratio above 0 and up to 1000"))
     }
 
     /// The ratio.

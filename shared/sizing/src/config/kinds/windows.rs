@@ -85,6 +85,10 @@ fn warn_of_no_window(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result
     if is_by_class && class_defaults::pattern_goes_with_window(fields.model_type()) {
         return Ok(());
     }
+    // Without a window no class looks at its pattern.
+    if fields.is_null(pattern) {
+        return Ok(());
+    }
     if has_letters || fields.count(pattern)?.is_some() {
         let path = fields.path_of(pattern);
         fields.doubt(

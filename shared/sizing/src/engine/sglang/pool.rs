@@ -280,7 +280,10 @@ pub(super) fn decimal(ratio: f64) -> Result<(u64, u64)> {
     let digits = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
     let numerator = format!("{whole}{fraction}").parse::<u64>().ok();
     numerator.zip(10_u64.checked_pow(digits)).ok_or_else(|| {
-        Error::setting("swa_full_tokens_ratio", format!("{ratio} has too many digits to be computed exactly"))
+        Error::setting(
+            "swa_full_tokens_ratio",
+            format!("{ratio:?} has too many digits to be computed exactly"),
+        )
     })
 }
 

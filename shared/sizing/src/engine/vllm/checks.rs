@@ -7,7 +7,8 @@ use crate::{Error, Result};
 /// Refuses ranks that vLLM does not start with.
 ///
 /// Source: vLLM 0.33, `config/parallel.py` (context-parallel ranks are tensor-parallel ones), `config/model.py`
-/// (`verify_with_parallel_config`: K/V heads must be repeated on as many ranks as share their tokens).
+/// (`verify_with_parallel_config`: tensor-parallel ranks must divide the query heads, and K/V heads must be repeated on as
+/// many ranks as share their tokens).
 ///
 /// # Errors
 ///
@@ -17,6 +18,16 @@ pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
     let layers = query.architecture.layer_count() as u64;
     if pp > layers {
         return Err(Error::setting("pp", format!("{pp} ranks, but the model has {layers} layers")));
+    }
+    if let Some(heads) = query.architecture.plain_heads().query_heads.as_ref()
+        && !heads.get().is_multiple_of(tp)
+    {
+        let what = format!(
+            "{tp} ranks do not divide {} query heads ({}); vLLM refuses this",
+            heads.get(),
+            heads.source()
+        );
+        return Err(Error::setting("tp", what));
     }
     if !tp.is_multiple_of(dcp) {
         let what = format!(
@@ -78,11 +89,17 @@ mod tests {
     }
 
     /// vLLM 0.33: `tp_size must be divisible by dcp_size`; for K/V heads tp above their number, and dcp up to tp / heads.
-    /// GLM-4.5 has 8 K/V heads, Kimi-K2.6 a latent; 92 layers have no 1000 ranks.
+    /// GLM-4.5 has 8 K/V heads, Kimi-K2.6 a latent; 92 layers have no 1000 ranks. `Total number of attention heads (20)
+    /// must be divisible by tensor parallel size (8)`: Falcon-H1-34B and GLM-4.7-Flash have 20, Granite-4.0-H-Tiny 12,
+    /// DeepSeek-V3.2 128.
     #[test]
     fn ranks_that_vllm_does_not_start_with() {
         for (id, pairs, place) in [
             ("glm-4.5", &[("dcp", "2")] as &[_], "dcp: "),
+            ("falcon-h1-34b", &[("tp", "8")], "tp: "),
+            ("glm-4.7-flash", &[("tp", "8")], "tp: "),
+            ("granite-4.0-h-tiny", &[("tp", "8")], "tp: "),
+            ("deepseek-v3.2", &[("tp", "3")], "tp: "),
             ("glm-4.5", &[("tp", "8"), ("dcp", "2")], "dcp: "),
             ("glm-4.5", &[("tp", "8"), ("dcp", "16")], "dcp: "),
             ("glm-4.5", &[("pp", "1000")], "pp: "),

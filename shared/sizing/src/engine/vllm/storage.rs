@@ -5,6 +5,7 @@
 
 use super::Setup;
 use super::gpu::Family;
+use crate::engine::shard::shard_count;
 use crate::fact::Fact;
 use crate::format::{IndexFormat, KvFormat, StateFormat};
 use crate::mixer::{
@@ -34,19 +35,9 @@ pub(super) enum EntryOf {
 }
 
 impl Setup<'_> {
-    /// K/V heads of one rank: at least one, so more ranks than heads hold copies.
-    pub(super) fn heads_on_rank(&self, heads: u64) -> Result<u64> {
-        let tp = self.settings.tp();
-        let fits = if heads >= tp { heads.is_multiple_of(tp) } else { tp.is_multiple_of(heads.max(1)) };
-        if fits {
-            return Ok((heads / tp).max(1));
-        }
-        Err(Error::setting("tp", format!("{heads} K/V heads cannot be shared evenly by {tp} ranks")))
-    }
-
     /// One token's K and V on one rank.
     pub(super) fn heads_row(&self, heads: &Heads) -> Result<u64> {
-        let on_rank = self.heads_on_rank(heads.kv_heads.get())?;
+        let on_rank = shard_count(&heads.kv_heads, self.settings.tp())?.get();
         let k = self.side(self.settings.k_dtype, heads.k_width.get())?;
         let v = self.side(self.settings.v_dtype, heads.v_width.get())?;
         multiply(on_rank, k + v)
