@@ -3,7 +3,7 @@
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_sizing::engine::{
     Engine, EngineKind, EngineSize, Query, Reservation, Room, ranks, reservation, reserved_bytes,
-    reserved_curve, size_in_engine,
+    reserved_curve, settings_in, size_in_engine,
 };
 use kvscope_sizing::{
     Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, find_entry,
@@ -137,8 +137,12 @@ impl ChosenSet {
     ) -> Option<Result<EngineSize, String>> {
         let (engine, settings) = self.engine_of(accounting)?;
         let model = chosen.model.as_ref()?;
-        let settings = Settings { available_kv_bytes: memory.map(Bytes::get), ..settings.clone() };
-        let size = size_in_engine(&model.id, &model.architecture, &engine, Some(context), batch, &settings);
+        let query =
+            Query { architecture: &model.architecture, engine, context: Some(context), batch, settings };
+        let launch = memory.map_or_else(|| Ok(settings.clone()), |memory| settings_in(&query, memory));
+        let size = launch.and_then(|settings| {
+            size_in_engine(&model.id, query.architecture, &query.engine, query.context, batch, &settings)
+        });
         Some(size.map_err(|error| error.to_string()))
     }
 
@@ -299,6 +303,8 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
+    use kvscope_sizing::engine::{Figure, Quantity};
+
     use super::*;
 
     #[test]
@@ -319,6 +325,25 @@ mod tests {
         let chosen = size_all(&find_all(&["kimi-k2.6".to_owned()], &[]), &settings);
         let state = chosen[0].state.as_ref().unwrap();
         assert_eq!(state.resident(Tokens::new(100_000), 1).unwrap().get(), 3_513_600_000);
+    }
+
+    /// Qwen3.5-27B in SGLang: of 40 GB states have 9/19, 123 slots of 153,944,064 B, and a token of the rest takes 65,536 B.
+    #[test]
+    fn a_memory_is_that_of_states_and_caches() {
+        let memory = Bytes::new(40_000_000_000);
+        let tokens = (memory.get() - 123 * 153_944_064) / 65_536;
+        assert_eq!(tokens, 321_424);
+        let ids = vec!["qwen3.5-27b".to_owned()];
+        let set = ChosenSet::new(ids, Settings::default(), Vec::new())
+            .beside(Some((Engine::newest(EngineKind::SgLang), Settings::default())));
+        let at = (Tokens::new(100_000), 1);
+        let size = set.in_engine(Accounting::Reserved, &set.list[0], at, Some(memory)).unwrap().unwrap();
+        let whole = |quantity: Quantity| size.figure(quantity).and_then(Figure::whole).unwrap();
+        assert_eq!(whole(Quantity::LoggedKvTokens), tokens);
+        // Tensors have a page of one token more than their budget.
+        assert!(whole(Quantity::PoolBytes) <= memory.get() + 65_536);
+        let longest = set.longest(&set.list[0], 1, memory).unwrap().unwrap();
+        assert_eq!(longest, LargestContext::Budget { tokens: Tokens::new(tokens) });
     }
 
     #[test]
