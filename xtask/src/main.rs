@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod error;
+mod fuzz;
 mod kernels;
 mod output;
 mod process;
@@ -49,6 +50,15 @@ enum Task {
         #[arg(long)]
         twice: bool,
     },
+    /// Fuzz the readers of configs, GGUF files and logs, and the engine profiles
+    Fuzz {
+        /// Targets, all where none is named
+        #[arg(value_name = "TARGET", value_parser = fuzz::TARGETS)]
+        targets: Vec<String>,
+        /// Time for each
+        #[arg(long, default_value_t = 10)]
+        minutes: u32,
+    },
     /// Everything that is checked before a change lands
     Test,
     /// Print the speed table: sizing, the command line, the page, the site's size
@@ -89,6 +99,10 @@ fn run(task: Task) -> Result<ExitCode> {
             kernels.check_spills()?;
             Ok(ExitCode::SUCCESS)
         }
+        Task::Fuzz { targets, minutes } if targets.is_empty() => {
+            fuzz::fuzz(&workspace, &fuzz::TARGETS.map(str::to_owned), minutes)
+        }
+        Task::Fuzz { targets, minutes } => fuzz::fuzz(&workspace, &targets, minutes),
         Task::Test => Ok(check::test(&workspace)),
         Task::Bench => bench::bench(&workspace),
     }
