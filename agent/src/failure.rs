@@ -3,6 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
+/// The exit status of a process that was ended by Ctrl-C, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Why a command could not do what it was asked.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -19,6 +22,11 @@ impl Failure {
     /// A check that failed, or a machine that did not do its part: exit status 1.
     pub(crate) fn check(message: impl fmt::Display) -> Self {
         Self { status: 1, message: message.to_string() }
+    }
+
+    /// Someone asked it to stop: the exit status that shells give to Ctrl-C.
+    pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
+        Self { status: INTERRUPTED, message: message.to_string() }
     }
 
     /// The exit status.

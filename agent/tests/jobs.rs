@@ -3,57 +3,15 @@
 #![allow(missing_docs, reason = "a test binary documents nothing")]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
+use common::{Running, json, kvscope, run_file, until};
 use serde_json::Value;
-
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// A process that does not outlive its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn kvscope(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kvscope"));
-    command.env("KVSCOPE_HOME", home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn json(home: &Path, arguments: &[&str]) -> Value {
-    let output = kvscope(home).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The file of the only run.
-fn run_file(home: &Path) -> Option<PathBuf> {
-    let files = fs::read_dir(home.join("runs")).ok()?;
-    files
-        .map(|file| file.unwrap().path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
-}
 
 fn case_lines(file: &Path) -> usize {
     fs::read_to_string(file)
@@ -168,6 +126,29 @@ fn a_job_is_measured_beside_the_server_and_cancelled_with_what_it_has() {
     assert_eq!(ended["state"], "cancelled");
     let stored = server.ask("GET", &run, "");
     assert_eq!((&stored["ended"], stored["cases"].as_array().unwrap().len()), (&Value::from("cancelled"), 4));
+}
+
+#[test]
+fn a_job_is_told_who_measures_already_and_goes_on_after_a_kill() {
+    let server = serve();
+    let home = server.home.path();
+    let mut other = Running(kvscope(home).args(RUN).spawn().unwrap());
+    until("the run", || run_file(home));
+    let ended = |job: &Value| {
+        let path = format!("/api/v1/jobs/{}", job["job"].as_str().unwrap());
+        until("the end", || {
+            Some(server.ask("GET", &path, ""))
+                .filter(|job| job["state"] != "queued" && job["state"] != "running")
+        })
+    };
+    let refused = ended(&server.ask("POST", "/api/v1/jobs", JOB));
+    let words = format!("another measurement goes on: process {}, kvscope bench run, since ", other.0.id());
+    assert!(refused["message"].as_str().unwrap().starts_with(&words), "{refused}");
+    assert_eq!((&refused["state"], &refused["run"]), (&Value::from("failed"), &Value::Null));
+    other.0.kill().unwrap();
+    other.0.wait().unwrap();
+    let small = r#"{"forms": ["gqa"], "lengths": ["64"], "budget_seconds": 5}"#;
+    assert_eq!(ended(&server.ask("POST", "/api/v1/jobs", small))["state"], "done");
 }
 
 #[test]

@@ -40,18 +40,23 @@ mod in_chromium {
         let address = format!("{}?v=1&r=measure", agent.address());
         let page = browser.open(&address).await;
         until(&page, SHOWN, &[START, "Start"]).await;
+        let other = Browser::start().await;
+        let second = other.open(&address).await;
+        until(&second, SHOWN, &[START, "Start"]).await;
         click(&page, START).await;
         until(&page, SHOWN, &[CANCEL, "Cancel"]).await;
         until(&page, SHOWN, &[STATE, " s left"]).await;
+        // The other tab learns of it by itself.
+        until(&second, SHOWN, &[STATE, " s left"]).await;
         until(&page, "return +document.querySelector('.job progress').getAttribute('value') > 0", &[]).await;
 
-        let other = Browser::start().await;
-        let second = other.open(&address).await;
-        until(&second, SHOWN, &[STATE, " s left"]).await;
+        // One that comes later is told what there is.
+        let third = other.open(&address).await;
+        until(&third, SHOWN, &[STATE, " s left"]).await;
 
         click(&page, CANCEL).await;
         until(&page, SHOWN, &[START, "Start"]).await;
-        until(&second, SHOWN, &[START, "Start"]).await;
+        until(&third, SHOWN, &[START, "Start"]).await;
     }
 
     #[tokio::test]

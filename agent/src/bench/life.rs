@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kvscope_protocol::run::{Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, TimeSpent};
+use kvscope_protocol::run::{
+    Case, Ended, Header, Line, Machine, PlanRecord, RUN_SCHEMA, Run, TimeSpent, is_missing_transfer,
+};
 use kvscope_sizing::prediction::Calibration;
 
 use super::machine::Environment;
@@ -24,6 +26,7 @@ pub(crate) fn begin(
         schema: RUN_SCHEMA,
         backend: backend.to_owned(),
         started: stamp,
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ended: Ended::Interrupted,
         plan,
         machine,
@@ -46,6 +49,7 @@ pub(crate) fn create(run: &Run, store: &Store) -> Result<RunWriter, BenchError> 
 /// The file of a stored run again, with what it goes on for as its next line.
 pub(crate) fn resume(run: &mut Run, what: String, store: &Store) -> Result<RunWriter, BenchError> {
     let mut writer = store.reopen(&run.run)?;
+    writer.is_of(&run.machine);
     writer.append(&Line::Resumed { what: what.clone() })?;
     run.ended = Ended::Interrupted;
     run.verdicts.clear();
@@ -59,6 +63,11 @@ pub(crate) fn note(run: &mut Run, what: String, writer: &mut RunWriter) -> Resul
     writer.append(&Line::Note { what })
 }
 
+/// What is said of a run whose file takes no more lines.
+pub(crate) fn end_not_stored(error: &BenchError) -> String {
+    format!("the end of the run is not stored: {error}")
+}
+
 /// Stores the verdicts, how it ended, where the time went and the machine as it is now.
 pub(crate) fn end(
     run: &mut Run,
@@ -67,10 +76,7 @@ pub(crate) fn end(
     spent: TimeSpent,
     interrupt: Interrupt<'_>,
 ) -> Result<(), BenchError> {
-    for verdict in &run.verdicts {
-        writer.append(&Line::Verdict(Box::new(verdict.clone())))?;
-    }
-    let is_missing = run.cases.iter().any(Case::is_missing);
+    let is_missing = run.cases.iter().any(Case::is_missing) || run.transfers.iter().any(is_missing_transfer);
     let ended = match (interrupt.is_set(), is_missing) {
         (true, _) => Ended::Cancelled,
         (false, true) => Ended::Partial,
@@ -78,7 +84,9 @@ pub(crate) fn end(
     };
     before.end(&mut run.machine);
     let machine = Box::new(run.machine.clone());
-    writer.append(&Line::End { ended, machine, spent: Some(spent) })?;
+    let verdicts = run.verdicts.iter().map(|verdict| Line::Verdict(Box::new(verdict.clone())));
+    let end = Line::End { ended, machine, spent: Some(spent) };
+    writer.append_all(&verdicts.chain([end]).collect::<Vec<_>>())?;
     (run.ended, run.spent) = (ended, Some(spent));
     Ok(())
 }

@@ -37,10 +37,10 @@ pub use calibration::{CalibrationLength, CalibrationUse};
 pub use form::Form;
 pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Resumed, Stage};
 pub use shape::*;
-pub use store::Store;
+pub use store::{Left, Store, Turn};
 pub use subject::Subject;
 #[cfg(target_os = "linux")]
-pub use tiers::{StateLayout, TierPlan, run_tiers, serve_peer};
+pub use tiers::{StateLayout, TierPlan, remove_own_tiers, run_tiers, serve_peer};
 
 /// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
 ///
@@ -71,8 +71,9 @@ pub fn run_with_tiers(
     let begun = std::time::Instant::now();
     let mut backend = cpu::CpuBackend::new()?;
     let interrupt = Interrupt { cancel };
-    runner::run_and(&mut backend, plan, cases, store, progress, interrupt, &mut |run, writer, progress| {
-        tiers::measure(tiers, begun, run, writer, progress, interrupt).map(drop)
+    let plan = Plan { tiers: tiers.words(), states: tiers.asked.clone(), ..plan.clone() };
+    runner::run_and(&mut backend, &plan, cases, store, progress, interrupt, &mut |run, writer, progress| {
+        tiers::measure(tiers, begun, run, writer, progress, interrupt);
     })
 }
 
@@ -135,6 +136,12 @@ pub enum BenchError {
     /// A process adds to the run at this moment.
     #[error("run {0:?} goes on at this moment; wait for its end or cancel it")]
     Running(String),
+    /// Another process measures at this moment.
+    #[error(
+        "another measurement goes on: {0}; two at once would disturb each other, so wait for its end, or stop it, and start \
+         this one again"
+    )]
+    Busy(String),
     /// Every case of the run was measured, failed or cannot be run here.
     #[error("no case of run {0:?} is missing; start another with `kvscope bench run`")]
     NothingMissing(String),

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvscope_protocol::run::{Cache, Run};
+use kvscope_protocol::run::{Cache, Run, StateAsked};
 use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::{Bytes, Tokens};
 use serde::Serialize;
@@ -29,6 +29,10 @@ pub struct Plan {
     pub calibration: CalibrationUse,
     /// A stored run that goes on.
     pub resumed: Option<Resumed>,
+    /// Tiers that follow the cases, by their words, for the run's record.
+    pub tiers: Vec<String>,
+    /// States that go to them.
+    pub states: Vec<StateAsked>,
 }
 
 impl Plan {
@@ -41,6 +45,8 @@ impl Plan {
             state_limit: Bytes::new(4 << 30),
             calibration: CalibrationUse::Stored,
             resumed: None,
+            tiers: Vec::new(),
+            states: Vec::new(),
         }
     }
 }
@@ -134,6 +140,20 @@ pub struct Progress {
     pub run: Option<String>,
 }
 
+impl Progress {
+    /// The same when `passed` more has gone by and nothing new is known: what was expected goes down.
+    #[must_use]
+    pub fn after(&self, passed: Duration) -> Self {
+        let passed = passed.as_secs_f64().min(self.remaining_seconds);
+        let rest = (1.0 - self.fraction) * passed / self.remaining_seconds.max(1e-9);
+        Self {
+            fraction: (self.fraction + rest).min(1.0),
+            remaining_seconds: self.remaining_seconds - passed,
+            ..self.clone()
+        }
+    }
+}
+
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -158,5 +178,21 @@ impl Stage {
             Self::Measuring => "measuring",
             Self::Done => "done",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_goes_down_to_nothing() {
+        // A quarter of 40 s has passed: after 15 s more, 25 of 40 have; after a minute, all.
+        let progress = Progress { fraction: 0.25, remaining_seconds: 30.0, ..Progress::default() };
+        let later = progress.after(Duration::from_secs(15));
+        assert!((later.fraction - 0.625).abs() < 1e-12 && (later.remaining_seconds - 15.0).abs() < 1e-12);
+        let late = progress.after(Duration::from_mins(1));
+        assert!((late.fraction - 1.0).abs() < 1e-12 && late.remaining_seconds.abs() < 1e-12);
+        assert_eq!(late.after(Duration::from_secs(1)), late);
     }
 }

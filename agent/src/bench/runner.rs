@@ -16,7 +16,7 @@ use super::layers::Wave;
 use super::machine::Environment;
 use super::plan::{CaseRequest, Plan, Progress, Resumed, Stage};
 use super::record;
-use super::samples::{Sample, Samples, WANTED_SAMPLES};
+use super::samples::{STORED_AT, Sample, Samples};
 use super::store::{RunWriter, Store};
 use super::{BenchError, Interrupt, life, worker_time};
 use choose::Job;
@@ -24,12 +24,9 @@ use choose::Job;
 /// A case is warmed up by so many steps, or for so long where a step takes longer: clocks rise, address caches fill.
 const WARM_UP_STEPS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(25);
-/// Figures are stored when a case has this many samples, so that a killed run keeps them.
-const STORED_AT: [usize; 4] = [3, WANTED_SAMPLES, 20, 30];
 
 /// What is measured after the cases of a run, and stored in its file, in the time of [`Plan::kept`].
-pub(crate) type Further<'a> =
-    dyn FnMut(&mut Run, &mut RunWriter, &mut dyn FnMut(Progress)) -> Result<(), BenchError> + 'a;
+pub(crate) type Further<'a> = dyn FnMut(&mut Run, &mut RunWriter, &mut dyn FnMut(Progress)) + 'a;
 
 pub(crate) fn run(
     backend: &mut dyn Backend,
@@ -39,7 +36,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
     interrupt: Interrupt<'_>,
 ) -> Result<Run, BenchError> {
-    run_and(backend, plan, requests, store, progress, interrupt, &mut |_, _, _| Ok(()))
+    run_and(backend, plan, requests, store, progress, interrupt, &mut |_, _, _| ())
 }
 
 pub(crate) fn run_and(
@@ -97,7 +94,7 @@ pub(crate) fn run_and(
     }
     // A file that takes no more lines is no reason to lose what is in memory: the run says that its end is not stored.
     if let Err(error) = conclude(&mut run, &mut writer, before, &clock, interrupt, progress, further) {
-        run.notes.push(format!("the end of the run is not stored: {error}"));
+        run.notes.push(life::end_not_stored(&error));
     }
     let done = clock.progress(Stage::Done, None);
     progress(Progress { fraction: 1.0, remaining_seconds: 0.0, measured: with_figures(&run.cases), ..done });
@@ -115,9 +112,8 @@ fn conclude(
     further: &mut Further<'_>,
 ) -> Result<(), BenchError> {
     let fits = put_fits(&mut run.cases, &run.plan.fit_half);
-    for case in run.cases.iter().filter(|case| fits.iter().any(|(form, _)| *form == case.form)) {
-        writer.append(&Line::Case(Box::new(case.clone())))?;
-    }
+    let fitted = run.cases.iter().filter(|case| fits.iter().any(|(form, _)| *form == case.form));
+    writer.append_all(&fitted.map(|case| Line::Case(Box::new(case.clone()))).collect::<Vec<_>>())?;
     run.verdicts = verdicts(&run.cases);
     let missing = run.cases.iter().filter(|case| case.is_missing()).count();
     if missing > 0 {
@@ -129,7 +125,7 @@ fn conclude(
         );
         life::note(run, what, writer)?;
     }
-    further(run, writer, progress)?;
+    further(run, writer, progress);
     life::end(run, writer, before, clock.spent(), interrupt)
 }
 
@@ -162,7 +158,8 @@ fn resume(
     Ok((run, writer))
 }
 
-fn with_figures(cases: &[Case]) -> usize {
+/// How many cases have figures that are not to be measured again.
+pub(crate) fn with_figures(cases: &[Case]) -> usize {
     cases.iter().filter(|case| case.measured.is_some() && !case.is_missing()).count()
 }
 
@@ -181,7 +178,14 @@ fn begin(
         }
     }
     let fit_half = fit_half(cases);
-    let record = PlanRecord { budget_seconds: plan.budget.as_secs_f64(), forms, seed: plan.seed, fit_half };
+    let record = PlanRecord {
+        budget_seconds: plan.budget.as_secs_f64(),
+        forms,
+        seed: plan.seed,
+        fit_half,
+        tiers: plan.tiers.clone(),
+        states: plan.states.clone(),
+    };
     Run { cases: cases.to_vec(), ..life::begin(backend, record, machine, Some(calibration.clone()), started) }
 }
 
@@ -274,17 +278,29 @@ impl Session<'_, '_> {
             self.clock.spent.measuring_seconds += prepared.elapsed().as_secs_f64();
             for case in &active {
                 record::end(&mut cases[case.index], case.samples.taken(), self.interrupt.is_set());
-                self.store(&mut cases[case.index]);
             }
+            let mut ended: Vec<usize> = active.iter().map(|case| case.index).collect();
             if !left_out.cases.is_empty() && !active.is_empty() && !self.interrupt.is_set() {
                 cases_left += left_out.cases.len();
                 waves.push_back(left_out);
-                continue;
+            } else {
+                for (place, _) in left_out.cases {
+                    let index = jobs[place].index;
+                    record::end(&mut cases[index], 0, self.interrupt.is_set());
+                    ended.push(index);
+                }
             }
-            for (place, _) in left_out.cases {
-                let case = &mut cases[jobs[place].index];
-                record::end(case, 0, self.interrupt.is_set());
-                self.store(case);
+            self.store_all(&ended, cases);
+        }
+    }
+
+    /// Stores what a wave came to, at once; what the disk does not take together it may take one by one.
+    fn store_all(&mut self, indices: &[usize], cases: &mut [Case]) {
+        let lines: Vec<Line> =
+            indices.iter().map(|index| Line::Case(Box::new(cases[*index].clone()))).collect();
+        if self.writer.append_all(&lines).is_err() {
+            for index in indices {
+                self.store(&mut cases[*index]);
             }
         }
     }
@@ -411,6 +427,8 @@ impl Session<'_, '_> {
                 }
                 if STORED_AT.contains(&case.samples.taken()) {
                     self.store(record);
+                } else {
+                    self.writer.keep(Line::Case(Box::new(record.clone())));
                 }
             }
             if turns == 0 {

@@ -10,6 +10,8 @@ use super::stats;
 pub(crate) const LEAST_SAMPLES: usize = 3;
 /// Samples that each case is to have where the budget allows it.
 pub(crate) const WANTED_SAMPLES: usize = 10;
+/// Figures are stored when a case or a transfer has this many samples, so that a killed run keeps them.
+pub(crate) const STORED_AT: [usize; 4] = [LEAST_SAMPLES, WANTED_SAMPLES, 20, 30];
 /// More samples than this show nothing new.
 const MOST_SAMPLES: usize = 40;
 /// A standard error of the mean below this is steady enough to stop.

@@ -1,22 +1,32 @@
+mod turn;
+mod writer;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kvscope_protocol::run::{Ended, Line, LineWarning, ReadRun, RunSummary, read_lines};
 
 use super::BenchError;
+pub use turn::Turn;
+use turn::UNFINISHED;
+pub(crate) use writer::RunWriter;
+use writer::{Writing, whole_lines};
 
-/// What a file is called while it is written; the name of its process keeps two processes apart.
-const UNFINISHED: &str = "part";
-/// An unfinished file that nothing was written to for so long is of a process that was killed.
-const STALE: Duration = Duration::from_mins(10);
+/// A file between its making and its locking is no older than this.
+const NEW: Duration = Duration::from_secs(2);
+/// Who looks whether a run goes on holds its lock for a moment; whoever wants to write tries again for so long.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// A folder of runs, one JSON-lines file each. Files are only appended to, line by line and synced, so a process that
 /// is killed loses the line that it was writing.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// The run that this process writes, or wrote last.
+    writing: Arc<Mutex<Option<Writing>>>,
     /// What each run's file may take, to test a full disk.
     #[cfg(test)]
     room: Option<u64>,
@@ -30,6 +40,7 @@ impl Store {
         sweep(&folder);
         Ok(Self {
             folder,
+            writing: Arc::default(),
             #[cfg(test)]
             room: None,
         })
@@ -105,6 +116,8 @@ impl Store {
         let path = self.path(&run);
         let unfinished = path.with_extension(format!("{}.{UNFINISHED}", std::process::id()));
         let written = File::create(&unfinished).and_then(|mut file| {
+            // What is locked is not swept.
+            file.lock()?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             // Unlike renaming, a second name never takes the place of a run that is there.
@@ -130,8 +143,8 @@ impl Store {
             Ok(file) => {
                 let writer = RunWriter::new(run, path, file, 0)?;
                 #[cfg(test)]
-                let writer = RunWriter { room: self.room, ..writer };
-                Ok(writer)
+                writer.set_room(self.room);
+                Ok(self.writes(writer))
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(BenchError::KnownRun(run.to_owned()))
@@ -151,10 +164,25 @@ impl Store {
             Ok((file, whole)) => {
                 let writer = RunWriter::new(run, path.clone(), file, whole)?;
                 // Only now that no other process writes.
-                writer.file.set_len(whole).map_err(|source| BenchError::Store { path, source })?;
-                Ok(writer)
+                writer.cut().map_err(|source| BenchError::Store { path, source })?;
+                Ok(self.writes(writer))
             }
             Err(source) => Err(BenchError::Store { path, source }),
+        }
+    }
+
+    fn writes(&self, writer: RunWriter) -> RunWriter {
+        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer.handle());
+        writer
+    }
+
+    /// Ends the run that this process is writing, in the middle of whatever it does: what was measured is stored, and what
+    /// is written to it after that is lost. For a process that ends at once.
+    pub fn leave(&self) -> Left {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        match writing.as_ref() {
+            None => Left::Nothing,
+            Some(writing) => writing.leave(),
         }
     }
 
@@ -195,91 +223,43 @@ impl Store {
     }
 }
 
-/// The file of a run that is going on. It is locked, and the system lets go of it also after a kill: that tells a run that
-/// goes on from one that was interrupted.
-#[derive(Debug)]
-pub(crate) struct RunWriter {
-    path: PathBuf,
-    file: File,
-    /// Bytes of whole lines.
-    length: u64,
-    /// What the file may take, to test a full disk.
-    #[cfg(test)]
-    room: Option<u64>,
+/// What became of the run that a process was writing when it had to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Left {
+    /// None was begun.
+    Nothing,
+    /// What was measured is stored, and that it was cancelled.
+    Stored,
+    /// It had its end already.
+    Ended,
 }
 
-impl RunWriter {
-    fn new(run: &str, path: PathBuf, file: File, length: u64) -> Result<Self, BenchError> {
-        match file.try_lock() {
-            Ok(()) => Ok(Self {
-                path,
-                file,
-                length,
-                #[cfg(test)]
-                room: None,
-            }),
-            Err(TryLockError::WouldBlock) => Err(BenchError::Running(run.to_owned())),
-            Err(TryLockError::Error(source)) => Err(BenchError::Store { path, source }),
-        }
-    }
-
-    /// Appends one line; it is on the disk when this returns.
-    pub(crate) fn append(&mut self, line: &Line) -> Result<(), BenchError> {
-        self.append_all(std::slice::from_ref(line))
-    }
-
-    /// Appends lines in one piece. Where the disk takes only a part, the file stays as it was.
-    pub(crate) fn append_all(&mut self, lines: &[Line]) -> Result<(), BenchError> {
-        self.write(lines).map_err(|source| {
-            // Half of a line would damage the next one.
-            let _ = self.file.set_len(self.length);
-            BenchError::Store { path: self.path.clone(), source }
-        })
-    }
-
-    fn write(&mut self, lines: &[Line]) -> io::Result<()> {
-        let mut text = Vec::new();
-        for line in lines {
-            serde_json::to_writer(&mut text, line)?;
-            text.push(b'\n');
-        }
-        #[cfg(test)]
-        if self.room.is_some_and(|room| self.length + text.len() as u64 > room) {
-            self.file.write_all(&text[..text.len() / 2])?;
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.file.write_all(&text)?;
-        self.file.sync_data()?;
-        self.length += text.len() as u64;
-        Ok(())
-    }
-}
-
-/// Bytes up to the end of the last whole line.
-fn whole_lines(file: &mut File) -> io::Result<u64> {
-    const PIECE: u64 = 64 << 10;
-    let mut end = file.metadata()?.len();
-    let mut piece = Vec::new();
-    while end > 0 {
-        let start = end.saturating_sub(PIECE);
-        file.seek(SeekFrom::Start(start))?;
-        piece.clear();
-        (&mut *file).take(end - start).read_to_end(&mut piece)?;
-        if let Some(place) = piece.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(start + place as u64 + 1);
-        }
-        end = start;
-    }
-    Ok(0)
-}
-
-/// Removes unfinished files of processes that are gone. One that cannot be removed now is tried again at the next start.
+/// Removes unfinished imports of processes that are gone: those hold no lock. One that cannot be removed now is tried again at
+/// the next start. A calibration is of whoever has the machine: see [`Store::take_turn`].
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_unfinished = entry.path().extension().is_some_and(|extension| extension == UNFINISHED);
+        let path = entry.path();
+        let is_import = path.extension().is_some_and(|extension| extension == UNFINISHED)
+            && path.file_stem().is_some_and(|stem| Path::new(stem).extension().is_some());
         let age = entry.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
-        if is_unfinished && matches!(age, Ok(Ok(age)) if age > STALE) {
-            let _ = fs::remove_file(entry.path());
+        if is_import
+            && matches!(age, Ok(Ok(age)) if age > NEW)
+            && File::open(&path).is_ok_and(|file| file.try_lock().is_ok())
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Locks a file, though someone may be looking at the same moment whether it is locked; false where another process has it.
+fn lock(file: &File) -> io::Result<bool> {
+    let begun = std::time::Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > MOMENT => return Ok(false),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(MOMENT / 20),
         }
     }
 }
@@ -332,11 +312,12 @@ mod tests {
             schema: RUN_SCHEMA,
             backend: "cpu".to_owned(),
             started: "2026-11-29T15:00:00Z".to_owned(),
+            version: None,
             plan: PlanRecord {
                 budget_seconds: 30.0,
                 forms: vec!["gqa".to_owned()],
                 seed: 1,
-                fit_half: Vec::new(),
+                ..PlanRecord::default()
             },
             machine: Machine::default(),
             calibration: None,
@@ -382,24 +363,56 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let mut writer = store.create("a-1").unwrap();
         writer.append(&header("a-1")).unwrap();
-        writer.room = Some(writer.length + 10);
+        writer.set_room(Some(writer.length() + 10));
         let error = writer.append(&end()).unwrap_err().to_string();
         assert!(error.contains("a-1.jsonl: ") && error.contains("storage"), "{error}");
-        writer.room = None;
+        writer.set_room(None);
         writer.append(&end()).unwrap();
         assert_eq!(store.show("a-1").unwrap().warnings, []);
     }
 
     #[test]
-    fn old_unfinished_files_are_swept_at_the_next_start() {
+    fn what_an_import_left_unfinished_is_swept_and_one_that_goes_on_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let (old, new) = (folder.path().join("a-1.7.part"), folder.path().join("b-2.8.part"));
-        for (path, age) in [(&old, 2 * STALE), (&new, Duration::ZERO)] {
-            let file = File::create(path).unwrap();
+        let unfinished = ["a-1.7.part", "b-2.8.part", "c-3.9.part"].map(|name| folder.path().join(name));
+        let [killed, goes_on, new] = unfinished.clone().map(|path| File::create(path).unwrap());
+        for (file, age) in [(&killed, 2 * NEW), (&goes_on, 2 * NEW), (&new, Duration::ZERO)] {
             file.set_modified(std::time::SystemTime::now() - age).unwrap();
         }
+        goes_on.lock().unwrap();
         Store::open(folder.path()).unwrap();
-        assert!(!old.exists() && new.exists());
+        assert_eq!(unfinished.map(|path| path.exists()), [false, true, true]);
+    }
+
+    /// The machine's steps end with what was measured: a process that is ended in the middle of one stores that much.
+    #[test]
+    fn a_process_that_has_to_end_at_once_stores_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.leave(), Left::Nothing);
+        let mut writer = store.create("a-1").unwrap();
+        writer.append(&header("a-1")).unwrap();
+        let transfer = |number: u32, status: &str| {
+            Line::Transfer(Box::new(
+                serde_json::json!({"transfer": number, "tier": "dram", "status": status}),
+            ))
+        };
+        writer.append(&transfer(0, "ok")).unwrap();
+        writer.keep(transfer(1, "partial: 1 samples"));
+        writer.keep(transfer(1, "partial: 2 samples"));
+        writer.keep(transfer(2, "partial: 5 samples"));
+        writer.append(&transfer(2, "ok")).unwrap();
+        assert_eq!(store.leave(), Left::Stored);
+        assert!(writer.append(&end()).is_err(), "it has its end");
+        let read = store.show("a-1").unwrap();
+        assert_eq!((read.warnings.len(), read.run.ended), (0, Ended::Cancelled));
+        let states: Vec<&str> =
+            read.run.transfers.iter().map(|one| one["status"].as_str().unwrap()).collect();
+        assert_eq!(states, ["ok", "ok", "partial: 2 samples"]);
+        assert_eq!(store.leave(), Left::Ended);
+        drop(writer);
+        assert_eq!(store.leave(), Left::Ended);
+        store.reopen("a-1").unwrap().append(&end()).unwrap();
     }
 
     #[test]

@@ -5,16 +5,17 @@ mod tiers;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kvscope_protocol::run::{Case, Ended, TierName, compare_runs};
+use kvscope_protocol::run::{Case, Ended, Run, TierName, compare_runs};
 
 use self::choice::FormChoice;
 use self::print::{Form, Printed};
 use self::progress::{Audience, Teller};
-use crate::bench::{self, BenchError, CalibrationLength, CalibrationUse, CaseRequest, Plan, Resumed, Store};
+use crate::bench::{
+    self, BenchError, CalibrationLength, CalibrationUse, CaseRequest, Plan, Progress, Resumed, Store,
+};
 use crate::failure::Failure;
 use crate::home;
 use crate::input::{label, read_text};
@@ -160,9 +161,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         Action::Run(arguments) => measure(&arguments, &store),
         Action::Calibrate { quick, printed } => {
             let length = if quick { CalibrationLength::Quick } else { CalibrationLength::Full };
-            let calibration =
-                bench::calibrate(length, &store, &AtomicBool::new(false)).map_err(Failure::check)?;
-            print::calibration(&calibration, printed.form())
+            let _turn = store.take_turn("kvscope bench calibrate").map_err(Failure::check)?;
+            let teller = Teller::new(Audience::of_this_process(), &store);
+            teller.tell(&Progress { remaining_seconds: length.time().as_secs_f64(), ..Progress::default() });
+            let calibration = bench::calibrate(length, &store, &teller.cancel());
+            teller.finish();
+            print::calibration(&calibration.map_err(failed)?, printed.form())
         }
         Action::Compare { a, b, printed } => {
             let run = |name: &str| store.show(name).map(|read| read.run).map_err(Failure::input);
@@ -194,15 +198,17 @@ fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
     if arguments.backend == Backend::Cuda {
         return Err(Failure::input("backend: cuda is not measured yet; use --backend cpu"));
     }
-    let (plan, cases) = plan(arguments, store)?;
+    let Order { plan, cases, tiers } = order(arguments, store)?;
+    let who = if arguments.watched { "a run that the agent was asked for" } else { "kvscope bench run" };
+    let _turn = store.take_turn(who).map_err(Failure::check)?;
     let audience = if arguments.watched { Audience::Watcher } else { Audience::of_this_process() };
-    let mut teller = Teller::new(audience);
+    let teller = Teller::new(audience, store);
     let cancel = teller.cancel();
     let mut tell = |progress| teller.tell(&progress);
-    let run = if arguments.tiers.is_empty() {
-        bench::run(&plan, &cases, store, &mut tell, &cancel).map_err(Failure::check)
+    let run = if tiers.is_empty() {
+        bench::run(&plan, &cases, store, &mut tell, &cancel).map_err(failed)
     } else {
-        tiers::measure(arguments, plan, &cases, store, &mut tell, &cancel)
+        tiers.measure(plan, &cases, store, &mut tell, &cancel)
     };
     teller.finish();
     let run = run?;
@@ -218,35 +224,57 @@ fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
     }
     match (run.ended, run.notes.last()) {
         (Ended::Interrupted, Some(note)) => Err(Failure::check(note)),
+        (Ended::Cancelled, _) => Err(Failure::interrupted(progress::cancelled(&run.run))),
         _ => Ok(()),
     }
 }
 
-/// What a run is asked to do, and its cases.
-fn plan(arguments: &RunArguments, store: &Store) -> Result<(Plan, Vec<CaseRequest>), Failure> {
+/// Why nothing was measured.
+fn failed(error: BenchError) -> Failure {
+    match error {
+        BenchError::Cancelled => Failure::interrupted(error),
+        _ => Failure::check(error),
+    }
+}
+
+/// What a run is asked to do.
+struct Order {
+    plan: Plan,
+    cases: Vec<CaseRequest>,
+    tiers: tiers::Tiers,
+}
+
+fn order(arguments: &RunArguments, store: &Store) -> Result<Order, Failure> {
     let calibration = if arguments.recalibrate { CalibrationUse::New } else { CalibrationUse::Stored };
     let Some(name) = &arguments.resume else {
         if arguments.batch == 0 {
             return Err(Failure::input("batch: 0 requests hold nothing; give at least 1"));
         }
         let plan = Plan { calibration, ..Plan::new(budget(arguments.budget.as_deref())?) };
-        return Ok((plan, choice::cases(arguments)?));
+        let tiers = tiers::Tiers::asked(arguments)?;
+        return Ok(Order { plan, cases: choice::cases(arguments)?, tiers });
     };
     let run = store.show(name).map_err(Failure::input)?.run;
     if run.ended == Ended::Running {
         return Err(Failure::input(BenchError::Running(name.clone())));
     }
+    resumed(run, calibration, arguments.budget.as_deref())
+}
+
+/// The cases and the tiers that a stored run is missing.
+fn resumed(run: Run, calibration: CalibrationUse, asked: Option<&str>) -> Result<Order, Failure> {
     let missing: Vec<&Case> = run.cases.iter().filter(|case| case.is_missing()).collect();
-    if missing.is_empty() {
-        return Err(Failure::input(BenchError::NothingMissing(name.clone())));
+    let tiers = tiers::Tiers::missing(&run)?;
+    if missing.is_empty() && tiers.is_empty() {
+        return Err(Failure::input(BenchError::NothingMissing(run.run)));
     }
     let own = format!("{:.0}s", run.plan.budget_seconds.max(5.0));
-    let budget = budget(Some(arguments.budget.as_deref().unwrap_or(&own)))?;
+    let budget = budget(Some(asked.unwrap_or(&own)))?;
     let cases = choice::of_stored(&missing)?;
     let numbers = missing.iter().map(|case| case.case).collect();
     let seed = run.plan.seed;
     let resumed = Some(Resumed { cases: numbers, run });
-    Ok((Plan { seed, calibration, resumed, ..Plan::new(budget) }, cases))
+    Ok(Order { plan: Plan { seed, calibration, resumed, ..Plan::new(budget) }, cases, tiers })
 }
 
 /// Reads the arguments of `kvscope bench run` as the command does, without running anything.
@@ -258,7 +286,7 @@ pub(super) fn check(arguments: &[String], store: &Store) -> Result<(), Failure> 
     }
     let words = std::iter::once("run").chain(arguments.iter().map(String::as_str));
     let read = Whole::try_parse_from(words).map_err(|error| Failure::input(super::usage(&error)))?.run;
-    plan(&read, store).map(|_| ())
+    order(&read, store).map(|_| ())
 }
 
 /// `30s`, `2m`, `90` (seconds): between five seconds and a day; a minute where nothing is said.

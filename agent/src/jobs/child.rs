@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::bench::Store;
 
-/// A process that was asked to stop has so long to store what it has; then it is ended.
-const PATIENCE: Duration = Duration::from_millis(120);
+/// A process that was asked to stop ends itself before this, whatever it does; one that does not is ended.
+const PATIENCE: Duration = Duration::from_millis(150);
 
 /// The process that measures a job. It stops when its standard input ends: when it is asked to, and when this process dies.
 #[derive(Debug)]

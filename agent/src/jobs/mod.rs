@@ -166,6 +166,11 @@ impl Jobs {
         Ok((entry.log.after(last), entry.job.is_live() && !state.is_closed))
     }
 
+    /// Whether the agent is about to end.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.state().is_closed
+    }
+
     /// Changes whenever a job does.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()

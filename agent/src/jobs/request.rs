@@ -49,8 +49,11 @@ impl JobRequest {
         }
         if let Some(run) = &self.resume {
             // A run file may come from anywhere; what it names is looked up in the catalogue alone.
-            for case in store.show(run).map_err(Failure::input)?.run.cases {
-                find_entry(&case.model)?;
+            let run = store.show(run).map_err(Failure::input)?.run;
+            for model in
+                run.cases.iter().map(|case| &case.model).chain(run.plan.states.iter().map(|s| &s.model))
+            {
+                find_entry(model)?;
             }
         }
         let list = |name: &str, values: &[String]| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
@@ -33,8 +33,49 @@ impl From<JobError> for Problem {
     }
 }
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Job>> {
-    Json(shared.jobs.list())
+/// All jobs as they are; for who asks for events, each of them now and whenever it changes.
+pub(super) async fn list(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|types| types.to_str().ok()).unwrap_or_default();
+    if !accepted.contains("text/event-stream") {
+        return Json(shared.jobs.list()).into_response();
+    }
+    Sse::new(follow_all(shared.jobs.clone())).keep_alive(KeepAlive::default()).into_response()
+}
+
+fn follow_all(jobs: Jobs) -> impl Stream<Item = Result<Event, Infallible>> {
+    let watching = WatchingAll { changes: jobs.changes(), jobs, sent: Vec::new() };
+    stream::unfold(watching, |mut watching| async move {
+        let job = watching.next().await?;
+        let sent = Event::default().retry(RETRY).json_data(job).ok()?;
+        Some((Ok(sent), watching))
+    })
+}
+
+struct WatchingAll {
+    jobs: Jobs,
+    changes: tokio::sync::watch::Receiver<u64>,
+    /// Every job as it was sent last.
+    sent: Vec<Job>,
+}
+
+impl WatchingAll {
+    /// The next job that is not as it was sent, the oldest first; none when the agent ends.
+    async fn next(&mut self) -> Option<Job> {
+        loop {
+            self.changes.borrow_and_update();
+            let jobs = self.jobs.list();
+            self.sent.retain(|sent| jobs.iter().any(|job| job.job == sent.job));
+            if let Some(job) = jobs.into_iter().rev().find(|job| !self.sent.contains(job)) {
+                self.sent.retain(|sent| sent.job != job.job);
+                self.sent.push(job.clone());
+                return Some(job);
+            }
+            if self.jobs.is_closed() {
+                return None;
+            }
+            self.changes.changed().await.ok()?;
+        }
+    }
 }
 
 pub(super) async fn start(

@@ -256,6 +256,42 @@ fn the_description_names_exactly_the_methods() {
     }
 }
 
+/// Reads events of all jobs until one is of `job` and in this state.
+fn until_told(stream: &mut impl std::io::BufRead, job: &str, state: &str) {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "the stream ended before {state}");
+        let Some(data) = line.strip_prefix("data: ") else { continue };
+        let told: serde_json::Value = serde_json::from_str(data).unwrap();
+        if told["job"] == job && told["state"] == state {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_watches_all_jobs_learns_at_once_of_one_that_another_started() {
+    let server = start();
+    let own = server.address.to_string();
+    let watch = || {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        write!(stream, "GET /api/v1/jobs HTTP/1.1\r\nHost: {own}\r\nAccept: text/event-stream\r\n\r\n")
+            .unwrap();
+        std::io::BufReader::new(stream)
+    };
+    let mut early = watch();
+    let (_, answer) = send(&server, "POST", "/api/v1/jobs", &own, JSON, JOB);
+    let job = body(&answer)["job"].as_str().unwrap().to_owned();
+    until_told(&mut early, &job, "running");
+    // Who comes later is told what there is.
+    let mut late = watch();
+    until_told(&mut late, &job, "running");
+    assert_eq!(send(&server, "DELETE", &format!("/api/v1/jobs/{job}"), &own, JSON, "").0, 200);
+    until_told(&mut early, &job, "cancelled");
+    until_told(&mut late, &job, "cancelled");
+}
+
 /// Every schema against a live answer, both ways: the answer is valid, and no field of it is left out of the schema.
 #[test]
 fn the_description_s_schemas_hold_for_the_answers() {
@@ -361,11 +397,12 @@ fn header_of(run: &str) -> String {
         schema: RUN_SCHEMA,
         backend: "cpu".to_owned(),
         started: "2026-11-29T15:00:00Z".to_owned(),
+        version: None,
         plan: PlanRecord {
             budget_seconds: 30.0,
             forms: vec!["gqa".to_owned()],
             seed: 1,
-            fit_half: Vec::new(),
+            ..PlanRecord::default()
         },
         machine: Machine::default(),
         calibration: None,

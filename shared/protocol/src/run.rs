@@ -17,7 +17,7 @@ use kvscope_sizing::prediction::{Bound, Calibration, FittedTime, Grade};
 use kvscope_sizing::{Bytes, Tokens, record, word_record};
 use serde::Serialize;
 
-pub use compare::{Comparison, Difference, compare_runs};
+pub use compare::{Comparison, Difference, TransferDifference, compare_runs};
 pub use fitted::{fit_half, put_fits};
 pub use lines::{Header, Line, LineWarning, ReadRun, read_lines};
 pub use machine::Machine;
@@ -26,9 +26,9 @@ pub use spent::TimeSpent;
 pub use summary::RunSummary;
 pub use transfer::{
     Direction, FittedTransfer, MeasuredTransfer, Pattern, PredictedTransfer, StateMoved, StatePart, TierName,
-    Transfer, transfer_verdicts,
+    Transfer, is_missing_transfer, transfer_verdicts,
 };
-pub use verdict::{FitVerdict, Verdict, WorstPoint, verdicts};
+pub use verdict::{FitVerdict, Verdict, WorstPoint, WorstTransfer, verdicts};
 
 /// The version of the stored form. A reader refuses a newer one.
 pub const RUN_SCHEMA: u32 = 1;
@@ -44,6 +44,8 @@ pub struct Run {
     pub backend: String,
     /// When it started, RFC 3339, UTC.
     pub started: String,
+    /// The version of kvscope that measured; `null` in runs of before it was kept.
+    pub version: Option<String>,
     /// How it ended.
     pub ended: Ended,
     /// What was asked for.
@@ -94,7 +96,7 @@ impl Ended {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PlanRecord {
     /// The time that the whole run may take, calibration and warm-up included.
     pub budget_seconds: f64,
@@ -104,6 +106,23 @@ pub struct PlanRecord {
     pub seed: u64,
     /// Numbers of the cases that fits are made from; the others judge them. Declared before anything is measured.
     pub fit_half: Vec<u32>,
+    /// Tiers asked for after the forms, in order.
+    pub tiers: Vec<String>,
+    /// States that go to each of them and come back.
+    pub states: Vec<StateAsked>,
+}
+
+/// A state that goes to tiers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StateAsked {
+    /// Catalogue id or path.
+    pub model: String,
+    /// Whose blocks it lies in.
+    pub engine: String,
+    /// Tokens of the request.
+    pub context: Tokens,
+    /// `name=value`
+    pub settings: Vec<String>,
 }
 
 /// One measured point: a form at one context and batch, predicted first.
@@ -254,10 +273,11 @@ pub struct SampleSummary {
 
 record!(Run {
     run, schema, backend, started, ended, plan, machine, calibration, cases, verdicts;
-    or default transfers, notes, spent
+    or default version, transfers, notes, spent
 });
 word_record!(Ended, word, [Complete, Partial, Running, Cancelled, Interrupted]);
-record!(PlanRecord { budget_seconds, forms, seed; or default fit_half });
+record!(PlanRecord { budget_seconds, forms, seed; or default fit_half, tiers, states });
+record!(StateAsked { model, engine, context, settings });
 record!(Case {
     case, form, model, context, batch, cache, layers_measured, layers_total, predicted, measured, fitted, read_bytes,
     written_bytes, flops, bandwidth_share, bound_share, correct, largest_relative_error, status;

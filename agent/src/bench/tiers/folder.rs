@@ -57,10 +57,21 @@ fn remove_stale(home: &Path) -> io::Result<()> {
             Err(_) => false,
         };
         if !is_held {
-            fs::remove_dir_all(&path)?;
+            // What cannot be removed now is tried again at the next start.
+            let _ = fs::remove_dir_all(&path);
         }
     }
     Ok(())
+}
+
+/// Removes the folders of this process below `home`, though they are in use: for a process that ends at once.
+pub fn remove_own(home: &Path) {
+    let own = format!("{}-", std::process::id());
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&own)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -87,5 +98,9 @@ mod tests {
         let path = next.path().to_owned();
         drop(next);
         assert!(!path.exists() && living.path().exists());
+        let other = home.path().join("4194304-2");
+        fs::create_dir(&other).unwrap();
+        remove_own(home.path());
+        assert!(!living.path().exists() && other.exists());
     }
 }

@@ -6,8 +6,10 @@
 //! `room` says how much a tier may take before anything is asked for.
 //! `sweep` measures blocks of every size, fits α and β to a declared half of the points and judges them on the other half.
 //! `layout` lays a request's state out in its engine's blocks, `round_trip` saves, drops, restores and compares it;
-//! `session` goes through all tiers of a run.
+//! `declared` says what is measured of a tier, less what a stored run has of it; `session` goes through all tiers of a run,
+//! and `watch` is how it is told to stop and stores what comes.
 
+mod declared;
 mod dram;
 mod file;
 mod folder;
@@ -22,18 +24,21 @@ mod session;
 #[cfg(test)]
 mod session_tests;
 mod sweep;
+mod watch;
 
 use std::io;
 
 pub(crate) use dram::Dram;
 pub(crate) use file::{FileTier, Through};
 pub(crate) use folder::TierFolder;
+pub use folder::remove_own as remove_own_tiers;
 pub use layout::StateLayout;
 pub(crate) use memory::{Expected, Memory, PAGE, Scrub};
 pub(crate) use peer::Peer;
 pub use peer::serve as serve_peer;
 pub(crate) use session::measure;
 pub use session::{TierPlan, run_tiers};
+pub(crate) use watch::Watch;
 
 /// Somewhere that blocks of state are kept.
 pub(crate) trait Tier: std::fmt::Debug {

@@ -1,6 +1,5 @@
 //! How much a tier may take, known before anything is asked for.
 
-use std::io;
 use std::path::Path;
 
 use kvscope_protocol::run::TierName;
@@ -14,7 +13,7 @@ use crate::bench::{in_words, memory};
 pub(crate) struct Room {
     /// Bytes of memory, the control group's limit included.
     pub(crate) memory: u64,
-    /// Bytes of the disk of the tiers' folder.
+    /// Bytes of the disk of the tiers' folder; no limit where that is not known.
     pub(crate) disk: u64,
     /// The most that a file may have (`RLIMIT_FSIZE`, `ulimit -f`); `None` where there is no limit. The kernel ends a
     /// process that goes beyond it.
@@ -36,12 +35,12 @@ impl std::fmt::Display for Limit {
 
 impl Room {
     /// What there is now; files are in `folder`.
-    pub(crate) fn now(folder: &Path) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn now(folder: Option<&Path>) -> Self {
+        Self {
             memory: memory::free_bytes(),
-            disk: file::free_bytes(folder)?,
+            disk: folder.and_then(|folder| file::free_bytes(folder).ok()).unwrap_or(u64::MAX),
             file: getrlimit(Resource::Fsize).current,
-        })
+        }
     }
 
     /// Half of the free memory is for blocks: those in memory, and those of the tier where it is memory as well.

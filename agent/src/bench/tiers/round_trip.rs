@@ -8,8 +8,8 @@ use kvscope_sizing::Bytes;
 
 use super::layout::stride;
 use super::sweep::{self, Wrong};
-use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Way};
-use crate::bench::samples::{Sample, Samples};
+use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Watch, Way};
+use crate::bench::samples::{STORED_AT, Sample, Samples};
 
 /// The transfers of one state on one tier, in this order.
 pub(crate) const TRANSFERS: [(Pattern, Direction); 4] = [
@@ -58,14 +58,13 @@ impl<'a> RoundTrip<'a> {
         Bytes::new(self.memory.len() as u64)
     }
 
-    /// Samples of all of [`TRANSFERS`] in turns, until all are steady, `deadline` has come or `stop` says so. A state that
+    /// Samples of all of [`TRANSFERS`] in turns, until all are steady, `deadline` has come or `watch` says so. A state that
     /// came back with another byte voids the save and the restore.
     pub(crate) fn measure(
         &mut self,
-        transfers: &mut [Transfer],
+        transfers: &mut [&mut Transfer],
         deadline: Instant,
-        stop: &mut dyn FnMut() -> bool,
-        keep: &mut dyn FnMut(&Transfer),
+        watch: &mut dyn Watch,
     ) {
         let method = self.tier.method();
         let asked = self.asked();
@@ -78,32 +77,38 @@ impl<'a> RoundTrip<'a> {
                 if is_done || Instant::now() + longest > deadline {
                     continue;
                 }
-                if stop() {
+                if watch.stop() {
                     return;
                 }
                 turns += 1;
                 let begun = Instant::now();
-                let moved = self.once(pair[0].pattern, stop);
+                let moved = self.once(pair[0].pattern, &mut || watch.stop());
                 longest = longest.max(begun.elapsed());
                 match moved {
                     Ok(None) => return,
+                    // What breaks while everything ends has not failed.
+                    Err(_) if watch.stop() => return,
                     Err(wrong) => {
                         for transfer in &mut *pair {
                             transfer.method = Some(method.clone());
                             sweep::fail(transfer, &wrong);
                         }
+                        watch.store(pair);
                     }
                     // The first round trip warms up: room is given out.
-                    Ok(Some(_)) if round == 0 => continue,
+                    Ok(Some(_)) if round == 0 => {}
                     Ok(Some(both)) => {
                         for ((transfer, samples), sample) in pair.iter_mut().zip(samples).zip(both) {
                             transfer.method = Some(method.clone());
                             samples.push(sample);
                             sweep::record(transfer, samples, Some(asked));
+                            watch.keep(transfer);
+                        }
+                        if STORED_AT.contains(&round) {
+                            watch.store(pair);
                         }
                     }
                 }
-                pair.iter().for_each(&mut *keep);
             }
             if turns == 0 {
                 return;
@@ -213,6 +218,7 @@ mod tests {
 
     use super::*;
     use crate::bench::tiers::Dram;
+    use crate::bench::tiers::watch::Unwatched;
 
     fn parts() -> Vec<StatePart> {
         [(1, 5000), (9, 12_288)]
@@ -228,7 +234,8 @@ mod tests {
             })
             .collect();
         let mut trip = RoundTrip::new(tier, &parts(), 7).unwrap();
-        trip.measure(&mut transfers, Instant::now() + Duration::from_mins(1), &mut || false, &mut |_| {});
+        let mut all: Vec<&mut Transfer> = transfers.iter_mut().collect();
+        trip.measure(&mut all, Instant::now() + Duration::from_mins(1), &mut Unwatched);
         (trip.asked(), transfers)
     }
 

@@ -4,13 +4,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
-use kvscope_protocol::run::{Ended, PlanRecord, Run, TierName};
+use kvscope_protocol::run::{Ended, PlanRecord, Run, TierName, is_missing_transfer};
 use kvscope_sizing::{Settings, Tokens, find_entry};
 use serde_json::Value;
 
+use super::declared::chosen;
 use super::room::Room;
-use super::session::{Open, Session, chosen};
+use super::session::{Open, Session};
 use super::*;
+use crate::bench::plan::Progress;
 use crate::bench::store::Store;
 use crate::bench::{Interrupt, life, machine};
 
@@ -18,6 +20,7 @@ fn plan(home: &Path, tiers: &[TierName], seconds: u64) -> TierPlan {
     TierPlan {
         tiers: tiers.to_vec(),
         states: Vec::new(),
+        asked: Vec::new(),
         folder: home.join("tiers"),
         budget: Duration::from_secs(seconds),
         seed: 5,
@@ -33,8 +36,7 @@ fn state(model: &str, engine: &str, context: u64) -> StateLayout {
 /// A run in which tiers are opened by `open` and the system has this room.
 fn run_in(plan: &TierPlan, home: &Path, room: Room, open: &Open<'_>) -> Run {
     let store = Store::open(home.join("runs")).unwrap();
-    let record = PlanRecord { budget_seconds: 1.0, forms: Vec::new(), seed: 5, fit_half: Vec::new() };
-    let mut run = life::begin("cpu", record, machine::describe(), None, SystemTime::now());
+    let mut run = life::begin("cpu", PlanRecord::default(), machine::describe(), None, SystemTime::now());
     let mut writer = life::create(&run, &store).unwrap();
     let cancel = AtomicBool::new(false);
     let mut session = Session {
@@ -43,11 +45,12 @@ fn run_in(plan: &TierPlan, home: &Path, room: Room, open: &Open<'_>) -> Run {
         open,
         begun: Instant::now(),
         preparing: Duration::ZERO,
+        known: Progress::default(),
         writer: &mut writer,
         progress: &mut |_| {},
         interrupt: Interrupt { cancel: &cancel },
     };
-    session.measure_all(&mut run).unwrap();
+    session.measure_all(&mut run);
     run
 }
 
@@ -70,8 +73,9 @@ fn a_run_over_tiers_is_stored_with_what_failed_and_leaves_no_file() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path().join("runs")).unwrap();
     let plan = plan(home.path(), &[TierName::Dram, TierName::Cache], 3);
-    let run = run_tiers(&plan, &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
-    assert_eq!(run.ended, Ended::Complete);
+    let run = run_tiers(&plan, None, &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    let is_whole = !run.transfers.iter().any(is_missing_transfer);
+    assert_eq!(run.ended, if is_whole { Ended::Complete } else { Ended::Partial });
     let of: Vec<&str> = run.verdicts.iter().map(|verdict| verdict.of.as_str()).collect();
     assert_eq!(of, ["dram", "cache"]);
     let read = store.show(&run.run).unwrap();
@@ -86,7 +90,7 @@ fn a_cancelled_run_says_so_and_keeps_what_it_declared() {
     let store = Store::open(home.path().join("runs")).unwrap();
     let mut plan = plan(home.path(), &[TierName::Dram], 60);
     plan.states.push(state("minimax-m2.7", "vllm", 64));
-    let run = run_tiers(&plan, &store, &mut |_| {}, &AtomicBool::new(true)).unwrap();
+    let run = run_tiers(&plan, None, &store, &mut |_| {}, &AtomicBool::new(true)).unwrap();
     assert_eq!((run.ended, run.transfers.len()), (Ended::Cancelled, 84 + 4));
     let status = "partial: the run was cancelled before the first sample";
     assert!(run.transfers.iter().all(|transfer| transfer["status"] == status), "{:?}", run.transfers);
@@ -220,6 +224,68 @@ fn a_tier_that_cannot_be_had_says_why_in_each_of_its_transfers() {
     assert!(run.transfers.iter().all(|one| one["status"] == words), "{:?}", run.transfers);
 }
 
+#[test]
+fn without_a_folder_for_files_the_other_tiers_go_on() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path().join("runs")).unwrap();
+    // No folder can be made below a file.
+    std::fs::write(home.path().join("tiers"), "").unwrap();
+    let plan = plan(home.path(), &[TierName::File, TierName::Dram], 2);
+    let run = run_tiers(&plan, None, &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    for one in of(&run, "file") {
+        let status = one["status"].as_str().unwrap();
+        assert!(status.starts_with("failed: ") && status.contains("/tiers: "), "{status}");
+    }
+    assert!(of(&run, "dram").any(|one| !one["measured"].is_null()));
+}
+
+#[test]
+fn transfers_that_a_full_disk_does_not_take_have_failed_and_the_run_comes_to_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    // The header fits, and no declaration after it.
+    let store = Store::open(home.path().join("runs")).unwrap().with_room(8 << 10);
+    let plan = plan(home.path(), &[TierName::Dram], 2);
+    let run = run_tiers(&plan, None, &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    for one in &run.transfers {
+        let status = one["status"].as_str().unwrap();
+        assert!(status.starts_with("failed: not stored: ") && one["measured"].is_null(), "{status}");
+    }
+    let read = store.show(&run.run).unwrap();
+    assert_eq!((read.warnings.len(), read.run.transfers.len()), (0, 0));
+}
+
+#[test]
+fn a_stored_run_goes_on_with_the_transfers_that_it_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path().join("runs")).unwrap();
+    let mut plan = plan(home.path(), &[TierName::Dram], 60);
+    plan.states.push(state("minimax-m2.7", "vllm", 64));
+    let cancel = AtomicBool::new(false);
+    let mut asked = 0;
+    // Warm-up and a sample of every block; then some of the second.
+    let mut stop = |_: Progress| {
+        asked += 1;
+        cancel.store(asked > 84 * 2 + 40, std::sync::atomic::Ordering::Relaxed);
+    };
+    let mut before = run_tiers(&plan, None, &store, &mut stop, &cancel).unwrap();
+    assert_eq!((before.ended, before.transfers.len()), (Ended::Cancelled, 84 + 4));
+    // As if two had had all of their samples, and one had failed.
+    for (place, status) in [(3, "ok"), (4, "unsteady"), (5, "failed: the peer closed the connection")] {
+        before.transfers[place]["status"] = status.into();
+    }
+    plan.budget = Duration::from_secs(4);
+    let after = run_tiers(&plan, Some(&before), &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    assert_eq!((&after.run, after.transfers.len()), (&before.run, before.transfers.len()));
+    for place in 3..6 {
+        let measured =
+            |run: &Run| (run.transfers[place]["measured"].clone(), run.transfers[place]["status"].clone());
+        assert_eq!(measured(&after), measured(&before));
+    }
+    assert_ne!(after.transfers[0]["measured"], before.transfers[0]["measured"]);
+    assert!(after.notes.iter().any(|note| note.starts_with("resumed ")), "{:?}", after.notes);
+    assert_eq!(store.show(&after.run).unwrap().run.verdicts, after.verdicts);
+}
+
 /// Runs one test of this program in a process of its own, with this in its environment.
 fn child(test: &str, home: &Path, before: &str) -> Child {
     let program = std::env::current_exe().unwrap();
@@ -273,7 +339,7 @@ fn measures_under_a_limit_of_file_sizes() {
     let store = Store::open(home.join("runs")).unwrap();
     let mut plan = plan(&home, &[TierName::File], 2);
     plan.states.push(state("minimax-m2.7", "vllm", 64));
-    let run = run_tiers(&plan, &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    let run = run_tiers(&plan, None, &store, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     std::fs::write(home.join("status"), run.transfers.last().unwrap()["status"].as_str().unwrap()).unwrap();
     std::fs::write(home.join("first"), run.transfers[0]["status"].as_str().unwrap()).unwrap();
 }

@@ -6,8 +6,8 @@ use kvscope_protocol::run::{Direction, FittedTransfer, MeasuredTransfer, Pattern
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::{Grade, LinkFit};
 
-use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Way};
-use crate::bench::samples::{LEAST_SAMPLES, Sample, Samples, WANTED_SAMPLES};
+use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Watch, Way};
+use crate::bench::samples::{LEAST_SAMPLES, STORED_AT, Sample, Samples, WANTED_SAMPLES};
 use crate::bench::stats;
 
 /// 4 KiB to 64 MiB in powers of 4.
@@ -86,12 +86,15 @@ pub(crate) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Fills the tier with `bytes` random bytes, a whole number of the largest blocks.
+    /// Fills the tier with `bytes` random bytes, a whole number of the largest blocks. [`Interrupted`](std::io::ErrorKind) where
+    /// `watch` says to stop, and where a slow tier takes until `deadline`.
     pub(crate) fn new(
         tier: &'a mut dyn Tier,
         memory: &'a mut Memory,
         bytes: usize,
         seed: u64,
+        deadline: Instant,
+        watch: &mut dyn Watch,
     ) -> std::io::Result<Self> {
         let expected = Expected::nothing(bytes / PAGE);
         let mut bench =
@@ -99,6 +102,9 @@ impl<'a> Bench<'a> {
         let block = FILL_BLOCK.min(bytes);
         let all: Vec<usize> = (0..bytes / block).collect();
         for some in all.chunks(16) {
+            if watch.stop() || Instant::now() >= deadline {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
             bench.once(block, some, some, |_| Way::Save).map_err(|error| match error {
                 Wrong::Tier(error) => error,
                 Wrong::Bytes(what) => std::io::Error::other(what),
@@ -168,14 +174,12 @@ impl<'a> Bench<'a> {
         places
     }
 
-    /// One sample of every transfer in each round, until all are steady, `deadline` has come or `stop` says so. `keep` gets
-    /// each transfer as soon as it has the samples wanted, or failed.
+    /// One sample of every transfer in each round, until all are steady, `deadline` has come or `watch` says so.
     pub(crate) fn measure(
         &mut self,
         transfers: &mut [&mut Transfer],
         deadline: Instant,
-        stop: &mut dyn FnMut() -> bool,
-        keep: &mut dyn FnMut(&Transfer),
+        watch: &mut dyn Watch,
     ) {
         let method = self.tier.method();
         let mut samples = vec![Samples::default(); transfers.len()];
@@ -185,28 +189,31 @@ impl<'a> Bench<'a> {
                 if samples.is_enough() || transfer.status.starts_with("failed") {
                     continue;
                 }
-                if stop() || Instant::now() >= deadline {
+                if watch.stop() || Instant::now() >= deadline {
                     return;
                 }
                 turns += 1;
                 transfer.method = Some(method.clone());
                 match self.sample(transfer, round) {
+                    // What breaks while everything ends has not failed.
+                    Err(_) if watch.stop() => return,
                     Err(wrong) => {
                         fail(transfer, &wrong);
-                        keep(transfer);
+                        watch.store(&mut [&mut **transfer]);
                     }
                     Ok(_) if round < WARM_UP => {}
                     Ok(sample) => {
                         samples.push(sample);
                         record(transfer, samples, None);
-                        if samples.taken() == WANTED_SAMPLES {
-                            keep(transfer);
-                        }
+                        watch.keep(transfer);
                     }
                 }
             }
             if turns == 0 {
                 return;
+            }
+            if STORED_AT.contains(&round) {
+                watch.store(transfers);
             }
         }
     }
@@ -283,21 +290,21 @@ mod tests {
 
     use super::*;
     use crate::bench::tiers::Dram;
+    use crate::bench::tiers::watch::Unwatched;
 
     const BYTES: usize = 4 << 20;
 
+    fn in_a_minute() -> Instant {
+        Instant::now() + Duration::from_mins(1)
+    }
+
     fn measured(tier: &mut dyn Tier) -> Vec<Transfer> {
         let mut memory = Memory::random(BYTES / PAGE, 5).unwrap();
-        let mut bench = Bench::new(tier, &mut memory, BYTES, 9).unwrap();
+        let mut bench = Bench::new(tier, &mut memory, BYTES, 9, in_a_minute(), &mut Unwatched).unwrap();
         let mut all = transfers(TierName::Dram, 0, 1 << 20);
         // Sixteen MiB do not fit into this tier.
         all.retain(|transfer| transfer.bytes.get() <= BYTES as u64);
-        bench.measure(
-            &mut all.iter_mut().collect::<Vec<_>>(),
-            Instant::now() + Duration::from_mins(1),
-            &mut || false,
-            &mut |_| {},
-        );
+        bench.measure(&mut all.iter_mut().collect::<Vec<_>>(), in_a_minute(), &mut Unwatched);
         all
     }
 
@@ -328,6 +335,15 @@ mod tests {
             assert!(["ok", "unsteady"].contains(&transfer.status.as_str()));
             assert!(transfer.fitted.iter().all(|fitted| fitted.seconds.0 > 0.0));
         }
+    }
+
+    /// A tier that takes longer to fill than there is time has not failed.
+    #[test]
+    fn a_tier_that_is_not_filled_in_its_time_is_not_measured() {
+        let mut tier = Dram::new(BYTES / PAGE).unwrap();
+        let mut memory = Memory::random(BYTES / PAGE, 5).unwrap();
+        let late = Bench::new(&mut tier, &mut memory, BYTES, 9, Instant::now(), &mut Unwatched);
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::Interrupted);
     }
 
     /// Loses its restores of single pages, and breaks at the tenth transfer of large blocks.

@@ -1,9 +1,9 @@
 //! Runs, comparisons and calibrations as tables.
 
 use clap::Args;
-use kvscope_protocol::run::{Cache, Case, Comparison, Run};
-use kvscope_sizing::UnitSystem;
+use kvscope_protocol::run::{Cache, Case, Comparison, Run, Verdict};
 use kvscope_sizing::prediction::Calibration;
+use kvscope_sizing::{Bytes, UnitSystem, group_digits};
 
 use super::tiers;
 use crate::failure::Failure;
@@ -82,7 +82,9 @@ pub(super) fn run(run: &Run, form: Form) -> Result<(), Failure> {
         ]);
     }
     let cases = (!run.cases.is_empty()).then(|| table.render());
-    let tables = cases.into_iter().chain(tiers::tables(run));
+    let memory = run.cases.iter().any(|case| case.measured.is_some()).then(|| memory(&run.cases).render());
+    let verdicts = (!run.verdicts.is_empty()).then(|| verdicts(&run.verdicts).render());
+    let tables = cases.into_iter().chain(memory).chain(tiers::tables(run)).chain(verdicts);
     let mut text = std::iter::once(format!("run {}\n", run.run)).chain(tables).collect::<Vec<_>>().join("\n");
     for verdict in &run.verdicts {
         text.push('\n');
@@ -101,11 +103,90 @@ pub(super) fn run(run: &Run, form: Form) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Predicted, asked for, and shown by the system, to the byte; differences beyond the tolerance have their reason among the
+/// warnings.
+fn memory(cases: &[Case]) -> Figures {
+    let header = [
+        "memory of",
+        "context",
+        "batch",
+        "state, predicted",
+        "borrowed",
+        "padding",
+        "asked",
+        "shown",
+        "shown − asked",
+        "in large pages",
+    ];
+    let mut table = Figures::new(1, &header);
+    let bytes =
+        |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), |bytes| group_digits(bytes.get()));
+    for case in cases {
+        let Some(measured) = &case.measured else { continue };
+        let (asked, shown) = (measured.asked_bytes.get(), measured.resident_bytes.map(Bytes::get));
+        table.row([
+            case.form.clone(),
+            case.context.short(),
+            case.batch.to_string(),
+            bytes(case.predicted.bytes),
+            bytes(case.predicted.borrowed_bytes),
+            bytes(case.predicted.page_padding_bytes),
+            bytes(Some(measured.asked_bytes)),
+            bytes(measured.resident_bytes),
+            shown.map_or_else(
+                || "–".to_owned(),
+                |shown| {
+                    let sign = if shown < asked { "−" } else { "+" };
+                    format!("{sign}{}", group_digits(shown.abs_diff(asked)))
+                },
+            ),
+            bytes(measured.huge_page_bytes),
+        ]);
+    }
+    table
+}
+
+/// Errors over what judges, in the order of the run's sentences.
+fn verdicts(verdicts: &[Verdict]) -> Figures {
+    let header =
+        ["verdict of", "points", "unsteady", "median error", "nine in ten", "bias", "worst", "worst at"];
+    let mut table = Figures::new(1, &header).text_last();
+    let percent =
+        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{:.1} %", v * 100.0));
+    let signed =
+        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{:+.1} %", v * 100.0));
+    for verdict in verdicts {
+        let at = match (&verdict.worst, &verdict.worst_transfer) {
+            (Some(worst), _) => format!("{} at {}", worst.model, worst.context.short()),
+            (None, Some(worst)) => format!("transfer {}", worst.transfer),
+            (None, None) => "–".to_owned(),
+        };
+        let worst = verdict.worst.as_ref().map(|worst| worst.error);
+        let worst = worst.or(verdict.worst_transfer.as_ref().map(|worst| worst.error));
+        table.row([
+            verdict.of.clone(),
+            verdict.points.to_string(),
+            verdict.unsteady.to_string(),
+            percent(verdict.median_error),
+            percent(verdict.p90_error),
+            signed(verdict.bias),
+            signed(worst),
+            at,
+        ]);
+    }
+    table
+}
+
 /// What differs between two runs, and what of it exceeds the noise.
 pub(super) fn comparison(comparison: &Comparison, form: Form) -> Result<(), Failure> {
     if form == Form::Json {
         return output::json(comparison);
     }
+    let judged = |exceeds: Option<bool>| match exceeds {
+        Some(true) => "yes".to_owned(),
+        Some(false) => "no".to_owned(),
+        None => "not judged: unsteady".to_owned(),
+    };
     let header = ["form", "model", "context", "batch", "first", "second", "change", "beyond the noise"];
     let mut table = Figures::new(2, &header);
     for difference in &comparison.differences {
@@ -117,26 +198,45 @@ pub(super) fn comparison(comparison: &Comparison, form: Form) -> Result<(), Fail
             seconds(difference.a_seconds),
             seconds(difference.b_seconds),
             format!("{:+.1} %", difference.change * 100.0),
-            match difference.exceeds_noise {
-                Some(true) => "yes".to_owned(),
-                Some(false) => "no".to_owned(),
-                None => "not judged: unsteady".to_owned(),
-            },
+            judged(difference.exceeds_noise),
         ]);
     }
-    let beyond = comparison.differences.iter().filter(|difference| difference.exceeds_noise == Some(true));
-    let found: Vec<&str> = beyond.map(|difference| difference.sentence.as_str()).collect();
-    let finding = match (comparison.differences.is_empty(), found.is_empty()) {
-        (true, _) => "The runs have no case in common.".to_owned(),
-        (false, true) => "No difference exceeds the noise.".to_owned(),
-        (false, false) => found.join("\n"),
+    let header = ["tier", "direction", "blocks", "of", "first", "second", "change", "beyond the noise"];
+    let mut transfers = Figures::new(4, &header);
+    for difference in &comparison.transfers {
+        transfers.row([
+            difference.tier.word().to_owned(),
+            difference.direction.word().to_owned(),
+            difference.pattern.word().to_owned(),
+            difference.what.clone(),
+            seconds(difference.a_seconds),
+            seconds(difference.b_seconds),
+            format!("{:+.1} %", difference.change * 100.0),
+            judged(difference.exceeds_noise),
+        ]);
+    }
+    let all = comparison.differences.iter().map(|one| (one.exceeds_noise, &one.sentence));
+    let all = all.chain(comparison.transfers.iter().map(|one| (one.exceeds_noise, &one.sentence)));
+    let found: Vec<&str> =
+        all.clone().filter(|(exceeds, _)| *exceeds == Some(true)).map(|(_, said)| said.as_str()).collect();
+    let finding = match (all.count(), found.is_empty()) {
+        (0, _) => "The runs have no case and no transfer in common.".to_owned(),
+        (_, true) => "No difference exceeds the noise.".to_owned(),
+        (_, false) => found.join("\n"),
     };
-    output::figures(&format!("times are of one layer\n\n{}\n{finding}\n", table.render()))?;
+    let of_cases = (!comparison.differences.is_empty())
+        .then(|| format!("times of steps are of one layer\n\n{}\n", table.render()));
+    let of_transfers = (!comparison.transfers.is_empty()).then(|| format!("{}\n", transfers.render()));
+    let tables: String = of_cases.into_iter().chain(of_transfers).collect();
+    output::figures(&format!("{tables}{finding}\n"))?;
     for circumstance in &comparison.circumstances {
         output::warning(&format!("the runs differ in their {circumstance}"));
     }
     if comparison.unmatched > 0 {
-        output::warning(&format!("{} measured cases are in one of the two runs only", comparison.unmatched));
+        output::warning(&format!(
+            "{} measured cases and transfers are in one of the two runs only",
+            comparison.unmatched
+        ));
     }
     Ok(())
 }

@@ -4,6 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use kvscope_protocol::run::{Run, TierName};
+#[cfg(target_os = "linux")]
+use kvscope_protocol::run::{StateAsked, is_missing_transfer};
 use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits};
 #[cfg(target_os = "linux")]
 use kvscope_sizing::{Settings, engine::Engine};
@@ -50,65 +52,131 @@ const CASES_SHARE: f64 = 0.5;
 #[cfg(target_os = "linux")]
 const USUAL_LENGTH: Tokens = Tokens::new(16 << 10);
 
-#[cfg(target_os = "linux")]
-impl StateArguments {
-    fn layouts(&self, lengths: &[String]) -> Result<Vec<StateLayout>, Failure> {
-        let engine: Engine = self.engine.parse()?;
-        let mut settings = Settings::default();
-        for pair in &self.settings {
-            let (name, value) = pair
-                .split_once('=')
-                .ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
-            settings.set(name.trim(), value.trim())?;
-        }
-        let contexts = match lengths {
-            [] => vec![USUAL_LENGTH],
-            lengths => lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<Vec<_>, Failure>>()?,
-        };
-        let mut layouts = Vec::new();
-        for name in &self.states {
-            let model = Model::load(name)?;
-            for context in &contexts {
-                let layout = StateLayout::of(&model.label, &model.architecture, &engine, *context, &settings)
-                    .map_err(|error| model.failure(&error))?;
-                warn(layout.warnings.iter().map(|warning| (model.label.as_str(), warning)));
-                layouts.push(layout);
-            }
-        }
-        Ok(layouts)
+/// The tiers that a run measures after its cases, and the states that go to them.
+#[derive(Debug, Default)]
+pub(super) struct Tiers {
+    tiers: Vec<TierName>,
+    #[cfg(target_os = "linux")]
+    states: Vec<(StateAsked, StateLayout)>,
+}
+
+impl Tiers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tiers.is_empty()
     }
 }
 
-/// Measures the tiers, after `cases` where there are any.
 #[cfg(target_os = "linux")]
-pub(super) fn measure(
-    arguments: &super::RunArguments,
-    plan: Plan,
-    cases: &[CaseRequest],
-    store: &Store,
-    progress: &mut dyn FnMut(Progress),
-    cancel: &AtomicBool,
-) -> Result<Run, Failure> {
-    let mut tiers = Vec::new();
-    for tier in &arguments.tiers {
-        if !tiers.contains(tier) {
-            tiers.push(*tier);
+impl Tiers {
+    /// Those that the arguments ask for.
+    pub(super) fn asked(arguments: &super::RunArguments) -> Result<Self, Failure> {
+        let mut tiers = Vec::new();
+        for tier in &arguments.tiers {
+            if !tiers.contains(tier) {
+                tiers.push(*tier);
+            }
+        }
+        let contexts = match arguments.lengths.as_slice() {
+            [] => vec![USUAL_LENGTH],
+            lengths => lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<Vec<_>, Failure>>()?,
+        };
+        let mut states = Vec::new();
+        for name in &arguments.state.states {
+            let model = Model::load(name)?;
+            for context in &contexts {
+                states.push(state(
+                    &model,
+                    StateAsked {
+                        model: model.label.clone(),
+                        engine: arguments.state.engine.clone(),
+                        context: *context,
+                        settings: arguments.state.settings.clone(),
+                    },
+                )?);
+            }
+        }
+        Ok(Self { tiers, states })
+    }
+
+    /// Those of a stored run, where it has no figures of some of them.
+    pub(super) fn missing(run: &Run) -> Result<Self, Failure> {
+        let is_whole = !run.transfers.is_empty() && !run.transfers.iter().any(is_missing_transfer);
+        if run.plan.tiers.is_empty() || is_whole {
+            return Ok(Self::default());
+        }
+        let tiers = run.plan.tiers.iter().map(|tier| parse_tier(tier)).collect::<Result<_, _>>();
+        let states = run.plan.states.iter().map(|asked| state(&Model::load(&asked.model)?, asked.clone()));
+        Ok(Self { tiers: tiers.map_err(Failure::input)?, states: states.collect::<Result<_, _>>()? })
+    }
+
+    /// Measures the tiers, after `cases` where there are any.
+    pub(super) fn measure(
+        self,
+        plan: Plan,
+        cases: &[CaseRequest],
+        store: &Store,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &AtomicBool,
+    ) -> Result<Run, Failure> {
+        let (asked, states) = self.states.into_iter().unzip();
+        let tier_plan = TierPlan {
+            tiers: self.tiers,
+            states,
+            asked,
+            folder: crate::home::tiers()?,
+            budget: plan.budget,
+            seed: plan.seed,
+        };
+        let run = if cases.is_empty() {
+            let stored = plan.resumed.as_ref().map(|resumed| &resumed.run);
+            bench::run_tiers(&tier_plan, stored, store, progress, cancel)
+        } else {
+            let plan = Plan { kept: plan.budget.mul_f64(1.0 - CASES_SHARE), ..plan };
+            bench::run_with_tiers(&plan, cases, &tier_plan, store, progress, cancel)
+        };
+        run.map_err(super::failed)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn state(model: &Model, asked: StateAsked) -> Result<(StateAsked, StateLayout), Failure> {
+    let engine: Engine = asked.engine.parse()?;
+    let mut settings = Settings::default();
+    for pair in &asked.settings {
+        let (name, value) =
+            pair.split_once('=').ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
+        settings.set(name.trim(), value.trim())?;
+    }
+    let layout = StateLayout::of(&model.label, &model.architecture, &engine, asked.context, &settings)
+        .map_err(|error| model.failure(&error))?;
+    warn(layout.warnings.iter().map(|warning| (model.label.as_str(), warning)));
+    Ok((asked, layout))
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Tiers {
+    pub(super) fn asked(arguments: &super::RunArguments) -> Result<Self, Failure> {
+        match arguments.tiers.as_slice() {
+            [] => Ok(Self::default()),
+            _ => Err(Failure::input("tiers: they are measured on Linux alone")),
         }
     }
-    let tier_plan = TierPlan {
-        tiers,
-        states: arguments.state.layouts(&arguments.lengths)?,
-        folder: crate::home::tiers()?,
-        budget: plan.budget,
-        seed: plan.seed,
-    };
-    let run = if cases.is_empty() {
-        bench::run_tiers(&tier_plan, store, progress, cancel)
-    } else {
-        let plan = Plan { kept: plan.budget.mul_f64(1.0 - CASES_SHARE), ..plan };
-        bench::run_with_tiers(&plan, cases, &tier_plan, store, progress, cancel)
-    };
-    run.map_err(Failure::check)
+
+    /// What a run of another machine is missing of its tiers is not measured here.
+    pub(super) fn missing(_: &Run) -> Result<Self, Failure> {
+        Ok(Self::default())
+    }
+
+    pub(super) fn measure(
+        self,
+        _: Plan,
+        _: &[CaseRequest],
+        _: &Store,
+        _: &mut dyn FnMut(Progress),
+        _: &AtomicBool,
+    ) -> Result<Run, Failure> {
+        Err(Failure::input("tiers: they are measured on Linux alone"))
+    }
 }
 
 /// The first transfer that brought back other bytes than were saved.
@@ -120,6 +188,8 @@ pub(super) fn wrong(run: &Run) -> Option<String> {
 /// The other end of the tier `peer`: prints its port, and ends when standard input does.
 #[cfg(target_os = "linux")]
 pub(super) fn keep(bytes: usize) -> Result<(), Failure> {
+    // Ctrl-C goes to the whole group of processes; the one that started this one decides what it means.
+    let _ = ctrlc::set_handler(|| {});
     let mut announced = Ok(());
     let kept = crate::bench::serve_peer(
         bytes,
@@ -133,18 +203,6 @@ pub(super) fn keep(bytes: usize) -> Result<(), Failure> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn keep(_: usize) -> Result<(), Failure> {
     Err(Failure::input("peer: it is kept on Linux alone"))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn measure(
-    _: &super::RunArguments,
-    _: Plan,
-    _: &[CaseRequest],
-    _: &Store,
-    _: &mut dyn FnMut(Progress),
-    _: &AtomicBool,
-) -> Result<Run, Failure> {
-    Err(Failure::input("tiers: they are measured on Linux alone"))
 }
 
 /// The tables of a run's transfers; none where it has none.

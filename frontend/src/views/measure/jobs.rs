@@ -20,7 +20,7 @@ const FORMS: &str = "job-forms";
 const BUDGET: &str = "job-budget";
 
 thread_local! {
-    /// The stream of events of the job that goes on; one for the page.
+    /// The stream of events of all jobs; one for the page.
     static STREAM: RefCell<Option<web_sys::EventSource>> = const { RefCell::new(None) };
 }
 
@@ -46,9 +46,11 @@ impl Jobs {
                 jobs.ask();
             }
         });
-        // Another tab may have started one meanwhile.
-        let handle = window_event_listener_untyped("focus", move |_| {
-            if matches!(untrack(|| page.agent()), Agent::Present(_)) {
+        // A browser has few connections to one agent, so that a tab which nobody sees holds none.
+        let handle = window_event_listener_untyped("visibilitychange", move |_| {
+            if document().hidden() {
+                end_stream();
+            } else if matches!(untrack(|| page.agent()), Agent::Present(_)) {
                 jobs.ask();
             }
         });
@@ -59,7 +61,7 @@ impl Jobs {
         jobs
     }
 
-    /// Asks for the runs and the jobs, and watches the one that goes on.
+    /// Asks for the runs and the jobs, and watches what becomes of them.
     fn ask(self) {
         leptos::task::spawn_local(async move {
             let runs = agent_client::runs().await;
@@ -68,11 +70,9 @@ impl Jobs {
                 (Ok(runs), Ok(jobs)) => {
                     let _ = self.listed.try_set(Listed::Runs(runs));
                     let _ = self.said.try_set(None);
-                    let live: Vec<Job> = jobs.into_iter().filter(Job::is_live).collect();
-                    let watched = live.last().map(|job| job.job.clone());
-                    let _ = self.live.try_set(live);
-                    if let Some(job) = watched {
-                        self.watch(&job);
+                    // A page that shows something else now watches nothing.
+                    if self.live.try_set(jobs.into_iter().filter(Job::is_live).collect()).is_none() {
+                        self.watch();
                     }
                 }
                 (Err(sentence), _) | (_, Err(sentence)) => {
@@ -89,10 +89,12 @@ impl Jobs {
         });
     }
 
-    /// Follows the events of one job; the browser asks again from the last event where the stream breaks.
-    fn watch(self, job: &str) {
-        end_stream();
-        let Ok(stream) = web_sys::EventSource::new(&format!("api/v1/jobs/{job}/events")) else { return };
+    /// Follows the events of all jobs, whoever started them; the browser asks again where the stream breaks.
+    fn watch(self) {
+        if document().hidden() || STREAM.with_borrow(Option::is_some) {
+            return;
+        }
+        let Ok(stream) = web_sys::EventSource::new("api/v1/jobs") else { return };
         let told = Closure::<dyn Fn(wasm_bindgen::JsValue)>::new(move |event: wasm_bindgen::JsValue| {
             let data = js_sys::Reflect::get(&event, &"data".into()).ok().and_then(|data| data.as_string());
             if let Some(job) = data.and_then(|text| read_record::<Job>(&text).ok()) {
@@ -102,10 +104,10 @@ impl Jobs {
         let of_error = stream.clone();
         let broken = Closure::<dyn Fn(wasm_bindgen::JsValue)>::new(move |_| {
             let _ = self.said.try_set(Some("The agent does not answer; trying again.".to_owned()));
-            // An agent that was started anew knows nothing of the job.
-            if of_error.ready_state() == web_sys::EventSource::CLOSED {
-                set_timeout(move || self.ask(), PATIENCE);
-            }
+            // An agent that was started anew knows nothing of the jobs that there were.
+            of_error.close();
+            STREAM.set(None);
+            set_timeout(move || self.ask(), PATIENCE);
         });
         stream.set_onmessage(Some(told.as_ref().unchecked_ref()));
         stream.set_onerror(Some(broken.as_ref().unchecked_ref()));
@@ -115,10 +117,17 @@ impl Jobs {
     }
 
     fn put(self, job: Job) {
-        let _ = self.said.try_set(None);
         let before =
             self.live.try_with_untracked(|live| live.iter().find(|known| known.job == job.job).cloned());
         let Some(before) = before else { return };
+        if before.is_none() {
+            // One that ended before this page looked.
+            if !job.is_live() {
+                return;
+            }
+            self.live.update(|live| live.insert(0, job.clone()));
+        }
+        self.said.set(None);
         let is_new =
             before.as_ref().is_none_or(|before| (before.measured, &before.run) != (job.measured, &job.run));
         if let Some(run) = job.run.clone().filter(|_| is_new || !job.is_live()) {
@@ -137,7 +146,6 @@ impl Jobs {
             });
             return;
         }
-        end_stream();
         let failure = job.message.filter(|_| job.state == JobState::Failed);
         self.live.update(|live| live.retain(|known| known.job != job.job));
         self.ask();

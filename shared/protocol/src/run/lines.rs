@@ -56,6 +56,8 @@ pub struct Header {
     pub backend: String,
     /// [`Run::started`].
     pub started: String,
+    /// [`Run::version`].
+    pub version: Option<String>,
     /// [`Run::plan`].
     pub plan: PlanRecord,
     /// The machine before the run.
@@ -72,6 +74,7 @@ impl Header {
             schema: run.schema,
             backend: run.backend.clone(),
             started: run.started.clone(),
+            version: run.version.clone(),
             plan: run.plan.clone(),
             machine: run.machine.clone(),
             calibration: run.calibration.clone(),
@@ -155,7 +158,7 @@ pub fn read_lines(text: &str) -> Result<ReadRun, LineWarning> {
     }
 }
 
-record!(Header { run, schema, backend, started, plan, machine, calibration });
+record!(Header { run, schema, backend, started, plan, machine, calibration; or default version });
 record!(LineWarning { line, what });
 
 fn parse(content: &str) -> Result<Line, Error> {
@@ -225,6 +228,7 @@ fn begin(header: Header, line: usize) -> Result<Run, LineWarning> {
         schema: header.schema,
         backend: header.backend,
         started: header.started,
+        version: header.version,
         ended: Ended::Interrupted,
         plan: header.plan,
         machine: header.machine,
@@ -271,11 +275,13 @@ mod tests {
             schema: RUN_SCHEMA,
             backend: "cpu".to_owned(),
             started: "2026-11-29T15:00:00Z".to_owned(),
+            version: Some("0.1.0".to_owned()),
             plan: PlanRecord {
                 budget_seconds: 30.0,
                 forms: vec!["gqa".to_owned()],
                 seed: 1,
                 fit_half: vec![0],
+                ..PlanRecord::default()
             },
             machine: Machine::default(),
             calibration: None,

@@ -3,18 +3,20 @@
 use kvscope_sizing::Bytes;
 use kvscope_sizing::Tokens;
 use kvscope_sizing::prediction::{FittedTime, Grade, LinkFit, LinkPoint};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Drop, SampleSummary, Verdict, quantile};
+use super::{Drop, SampleSummary, Verdict, WorstTransfer, quantile};
 
 /// One measured transfer: blocks of state that go to a tier, come back, or both.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Transfer {
     /// Its place among the run's transfers, from 0.
     pub transfer: u32,
     /// What blocks are moved to and from.
     pub tier: TierName,
     /// What the tier's bytes lie in: `memory`, `memory (page cache)`, `device` or `memory of another process`.
+    #[serde(skip_deserializing)]
     pub medium: &'static str,
     /// Which way they go.
     pub direction: Direction,
@@ -47,7 +49,7 @@ pub struct Transfer {
 }
 
 /// Somewhere that state is kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TierName {
     /// Another place in this process's memory.
@@ -86,7 +88,7 @@ impl TierName {
 }
 
 /// Which way blocks go.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From memory to the tier.
@@ -112,7 +114,7 @@ impl Direction {
 }
 
 /// Where the blocks of one transfer lie, in memory and in the tier.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// One after another.
@@ -135,7 +137,7 @@ impl Pattern {
 }
 
 /// Whose state was moved, and how it was laid out: block by block, each on whole pages of 4096 bytes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct StateMoved {
     /// Catalogue id or path.
     pub model: String,
@@ -156,7 +158,7 @@ pub struct StateMoved {
 }
 
 /// Blocks of one size.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct StatePart {
     /// What they hold, in words.
     pub what: String,
@@ -167,7 +169,7 @@ pub struct StatePart {
 }
 
 /// What was computed before a state was moved.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PredictedTransfer {
     /// Bytes of its blocks in memory, whole pages included: what will be asked for.
     pub bytes: Bytes,
@@ -180,7 +182,7 @@ pub struct PredictedTransfer {
 }
 
 /// What a fit says of a transfer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct FittedTransfer {
     /// The time of it.
     pub seconds: FittedTime,
@@ -191,7 +193,7 @@ pub struct FittedTransfer {
 }
 
 /// What came out of one transfer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct MeasuredTransfer {
     /// Bytes asked of the system for the blocks in memory; `null` for random blocks, which lie in a larger memory.
     pub asked_bytes: Option<Bytes>,
@@ -206,6 +208,12 @@ pub struct MeasuredTransfer {
 }
 
 impl Transfer {
+    /// A transfer as it is stored; an error says what is not one.
+    pub fn read(stored: &Value) -> Result<Self, String> {
+        let read = Self::deserialize(stored).map_err(|error| error.to_string())?;
+        Ok(Self { medium: read.tier.medium(), ..read })
+    }
+
     /// Whether the figures hold as they are: enough samples that vary little.
     pub fn is_steady(&self) -> bool {
         self.status == "ok"
@@ -228,8 +236,13 @@ impl Transfer {
     }
 }
 
+/// Whether a stored transfer has no figure, or one of too few samples, for want of time alone: what a resumed run measures.
+pub fn is_missing_transfer(stored: &Value) -> bool {
+    stored.get("status").and_then(Value::as_str).is_some_and(|status| status.starts_with("partial"))
+}
+
 /// One verdict for each tier over random blocks, and one over states. Only those judge that no fit was made from; `worst`
-/// names a case and is `null`, the sentence names the transfer.
+/// names a case and is `null`.
 pub fn transfer_verdicts(transfers: &[Transfer]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (tier, of) in TierName::ALL.into_iter().flat_map(|tier| [(tier, Over::Blocks), (tier, Over::States)])
@@ -279,6 +292,7 @@ fn verdict_of(tier: TierName, of: Over, transfers: &mut dyn Iterator<Item = &Tra
         p90_error: quantile(&absolute, 0.9),
         bias: quantile(&signed, 0.5),
         worst: None,
+        worst_transfer: None,
         intensity: None,
         bound: None,
         bound_share: None,
@@ -286,6 +300,8 @@ fn verdict_of(tier: TierName, of: Over, transfers: &mut dyn Iterator<Item = &Tra
         sentence: String::new(),
     };
     let worst = judged.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    verdict.worst_transfer =
+        worst.map(|(transfer, error)| WorstTransfer { transfer: transfer.transfer, error: *error });
     verdict.sentence = sentence(&verdict, of, worst.copied());
     verdict
 }
@@ -334,7 +350,7 @@ fn count(n: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn link() -> LinkFit {
@@ -343,7 +359,13 @@ mod tests {
         LinkFit::of(&[point(1 << 20, 1.0), point(2 << 20, 2.0)]).unwrap()
     }
 
-    fn transfer(number: u32, fitted: f64, used: bool, measured: f64, status: &str) -> Transfer {
+    pub(in crate::run) fn transfer(
+        number: u32,
+        fitted: f64,
+        used: bool,
+        measured: f64,
+        status: &str,
+    ) -> Transfer {
         let seconds = SampleSummary {
             median: measured,
             p05: measured,
@@ -397,6 +419,8 @@ mod tests {
         // At place 0.9 × 2 = 1.8 of 0, 0.2, 0.25.
         assert!((verdict.p90_error.unwrap() - 0.24).abs() < 1e-12);
         assert!(verdict.bias.unwrap().abs() < 1e-12);
+        let worst = verdict.worst_transfer.as_ref().unwrap();
+        assert!(worst.transfer == 2 && (worst.error - 0.25).abs() < 1e-12, "{worst:?}");
         assert_eq!(
             verdict.sentence,
             "file: over 3 transfers that the fits have not seen the time is 20.0 % off in the median, with no clear bias; \
@@ -411,9 +435,9 @@ mod tests {
         assert_eq!(verdict.sentence, "file: no steady transfer judges the fit.");
     }
 
-    #[test]
-    fn states_have_a_verdict_of_their_own_over_predictions() {
-        let mut state = transfer(1, 9.0, false, 1.25, "ok");
+    /// A state that was predicted to take a second.
+    pub(in crate::run) fn state(number: u32, measured: f64) -> Transfer {
+        let mut state = transfer(number, 9.0, false, measured, "ok");
         state.state = Some(StateMoved {
             model: "minimax-m2.7".to_owned(),
             engine: "vllm@0.33".to_owned(),
@@ -430,7 +454,12 @@ mod tests {
             grade: Grade::Fitted,
             link: Some(link()),
         });
-        let verdicts = transfer_verdicts(&[transfer(0, 1.0, false, 1.0, "ok"), state]);
+        state
+    }
+
+    #[test]
+    fn states_have_a_verdict_of_their_own_over_predictions() {
+        let verdicts = transfer_verdicts(&[transfer(0, 1.0, false, 1.0, "ok"), state(1, 1.25)]);
         // 1 s predicted against 1.25 s measured: −20 %, and the fit of 9 s beside it is not looked at.
         assert_eq!((verdicts[0].of.as_str(), verdicts[1].of.as_str()), ("file", "file states"));
         assert_eq!((verdicts[0].points, verdicts[1].points), (1, 1));
@@ -441,6 +470,18 @@ mod tests {
              are typically slower than predicted; the worst is -20 % at a restore of minimax-m2.7 at 16,384 tokens, 256 blocks \
              of 4096 bytes (fragments)."
         );
+    }
+
+    #[test]
+    fn a_stored_transfer_is_read_as_it_was() {
+        let one = transfer(3, 1.0, false, 1.25, "ok");
+        let mut stored = serde_json::to_value(&one).unwrap();
+        assert_eq!(Transfer::read(&stored).unwrap(), one);
+        assert!(!is_missing_transfer(&stored));
+        stored["status"] = "partial: 2 samples".into();
+        assert!(is_missing_transfer(&stored));
+        stored["tier"] = "tape".into();
+        assert!(Transfer::read(&stored).unwrap_err().contains("tape"));
     }
 
     #[test]

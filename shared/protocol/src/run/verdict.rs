@@ -20,8 +20,10 @@ pub struct Verdict {
     pub p90_error: Option<f64>,
     /// Median of (predicted − measured) / measured: negative where steps are slower than predicted.
     pub bias: Option<f64>,
-    /// The case with the largest error.
+    /// The case with the largest error; `null` for a tier.
     pub worst: Option<WorstPoint>,
+    /// The transfer with the largest error; `null` for a form.
+    pub worst_transfer: Option<WorstTransfer>,
     /// Operations for every byte of state, the median over the cases; `null` where they are not known.
     pub intensity: Option<f64>,
     /// What bounds most of the cases by their predictions.
@@ -61,6 +63,15 @@ pub struct WorstPoint {
     pub error: f64,
 }
 
+/// The transfer that is farthest from what its fit or its prediction says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorstTransfer {
+    /// Its number in the run.
+    pub transfer: u32,
+    /// (predicted or fitted − measured) / measured.
+    pub error: f64,
+}
+
 record!(Verdict {
     of,
     points,
@@ -73,8 +84,10 @@ record!(Verdict {
     bound,
     bound_share,
     fit,
-    sentence
+    sentence;
+    or default worst_transfer
 });
+record!(WorstTransfer { transfer, error });
 record!(FitVerdict { judged, median_error, p90_error, bias });
 record!(WorstPoint { model, context, batch, error });
 
@@ -114,6 +127,7 @@ fn verdict_of(form: &str, cache: Cache, cases: &[Case]) -> Verdict {
         p90_error: quantile(&absolute, 0.9),
         bias: quantile(&signed, 0.5),
         worst,
+        worst_transfer: None,
         intensity: quantile(&of_form().filter_map(Case::intensity).collect::<Vec<_>>(), 0.5),
         bound: most_common(of_form().filter_map(|case| case.predicted.bound)),
         bound_share: quantile(
