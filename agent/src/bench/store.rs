@@ -116,8 +116,8 @@ impl Store {
         let path = self.path(&run);
         let unfinished = path.with_extension(format!("{}.{UNFINISHED}", std::process::id()));
         let written = File::create(&unfinished).and_then(|mut file| {
-            // What is locked is not swept.
-            file.lock()?;
+            // What is locked is not swept; without locks of the file system a slow import may be, and says so.
+            let _ = file.lock();
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             // Unlike renaming, a second name never takes the place of a run that is there.
