@@ -294,17 +294,17 @@ mod tests {
 
     const BYTES: usize = 4 << 20;
 
-    fn in_a_minute() -> Instant {
-        Instant::now() + Duration::from_mins(1)
+    fn in_an_hour() -> Instant {
+        Instant::now() + Duration::from_hours(1)
     }
 
     fn measured(tier: &mut dyn Tier) -> Vec<Transfer> {
         let mut memory = Memory::random(BYTES / PAGE, 5).unwrap();
-        let mut bench = Bench::new(tier, &mut memory, BYTES, 9, in_a_minute(), &mut Unwatched).unwrap();
+        let mut bench = Bench::new(tier, &mut memory, BYTES, 9, in_an_hour(), &mut Unwatched).unwrap();
         let mut all = transfers(TierName::Dram, 0, 1 << 20);
         // Sixteen MiB do not fit into this tier.
         all.retain(|transfer| transfer.bytes.get() <= BYTES as u64);
-        bench.measure(&mut all.iter_mut().collect::<Vec<_>>(), in_a_minute(), &mut Unwatched);
+        bench.measure(&mut all.iter_mut().collect::<Vec<_>>(), in_an_hour(), &mut Unwatched);
         all
     }
 
