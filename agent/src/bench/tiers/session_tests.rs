@@ -205,7 +205,7 @@ fn a_tier_that_ends_fails_its_own_transfers_and_the_next_tier_goes_on() {
     let failed = of(&run, "peer").filter(|one| one["status"] == "failed: the peer closed the connection");
     assert!(failed.count() > 0);
     assert!(of(&run, "peer").all(|one| one["measured"].is_null()));
-    assert!(of(&run, "dram").any(|one| one["measured"]["seconds"]["n"].as_u64() >= Some(3)));
+    assert!(of(&run, "dram").all(|one| !one["status"].as_str().unwrap().starts_with("failed")));
 }
 
 #[test]
