@@ -12,11 +12,12 @@ use crate::site;
 use crate::workspace::Workspace;
 
 /// Benchmarks in `shared/sizing`, by name, with what each row says and its aim.
-const NATIVE: [(&str, &str, &str); 4] = [
+const NATIVE: [(&str, &str, &str); 5] = [
     ("sweep_40_versions_512_contexts", "40 versions × 512 contexts, native, one core, median", "under 1 ms"),
     ("slowest_config", "config to architecture, the slowest of the catalogue", "under 200 µs"),
     ("slowest_size", "one version at one context with breakdown and derivation, the slowest", "under 2 µs"),
     ("slowest_engine_report", "a whole engine report, the slowest version and engine", "under 20 µs"),
+    ("simulate_a_million_requests", "a million requests replayed, Belady's rule beside them", "under 3 s"),
 ];
 const PROCESS_RUNS: usize = 20;
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use divan::{Bencher, black_box};
 use kvscope_sizing::engine::{Engine, EngineKind, Quantity, Query, answer, report};
+use kvscope_sizing::plan::simulation::{Compare, Replay, StateSizes, StoreTier, Trace, simulate};
 use kvscope_sizing::{Architecture, Settings, StateModel, Tokens, catalogue, read_config};
 
 fn main() {
@@ -75,6 +76,27 @@ fn engine_profile(bencher: Bencher<'_, '_>, id: &str) {
         let query = Query::new(&architecture, engine.clone(), &settings).expect("checked settings");
         black_box(answer(&query, Quantity::LoggedKvTokens).expect("the pool is given"))
     });
+}
+
+/// A million requests of 15 blocks and a state each in two tiers, with Belady's rule beside them.
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn simulate_a_million_requests(bencher: Bencher<'_, '_>) {
+    let trace = Trace::synthetic(1_000_000, Tokens::new(512), 1).expect("a made trace");
+    let state = state_of("qwen3.5-397b-a17b");
+    let sizes = StateSizes::of(&state, trace.block_tokens()).expect("whole groups");
+    let tier = |name: &str, blocks: u64| StoreTier {
+        name: name.to_owned(),
+        capacity_bytes: Some(sizes.block_bytes.times(blocks).expect("a few TB")),
+    };
+    let replay = Replay {
+        trace: &trace,
+        state: &state,
+        tiers: &[tier("gpu", 10_000), tier("host", 90_000)],
+        prefetch_blocks: 0,
+        rates: None,
+        optimum: Compare::WithOptimum,
+    };
+    bencher.bench_local(|| black_box(simulate(black_box(&replay)).expect("a replay")));
 }
 
 fn derived(architecture: &Architecture) -> StateModel {

@@ -56,10 +56,8 @@ fn rows_have_the_fields_of_the_contract_and_what_is_not_computed_is_null() {
         if matches!(row.claim.expected, Expected::NotComputed) {
             assert_eq!(json["computed"], Value::Null);
             assert_eq!(json["difference"], Value::Null);
-            assert_eq!(
-                json["verdict"],
-                "not computed: needs the work that touches no state: projections and experts"
-            );
+            let verdict = json["verdict"].as_str().unwrap();
+            assert!(verdict.starts_with("not computed: needs "), "{}: {verdict}", row.claim.id);
         }
     }
     let ids: BTreeSet<&str> = claims().map(|claim| claim.id.as_str()).collect();
@@ -167,9 +165,7 @@ fn every_claim_has_a_working_that_ends_in_its_figure() {
         );
         match row.computed {
             Some(_) => assert!(steps[1].worked.starts_with(&row.computed_words()), "{}", row.claim.id),
-            None => {
-                assert_eq!(steps[0].worked, "needs the work that touches no state: projections and experts");
-            }
+            None => assert!(steps[0].worked.starts_with("needs "), "{}: {}", row.claim.id, steps[0].worked),
         }
     }
 }

@@ -18,6 +18,8 @@ pub enum Rounding {
     Nearest,
     /// The digits after it were cut off.
     Down,
+    /// To the nearest ten, as in "about 1,970".
+    Tens,
     /// It is exact.
     Exact,
 }
@@ -35,6 +37,7 @@ impl Published {
         match rounding {
             Rounding::Exact => difference == Ratio::ZERO,
             Rounding::Nearest => half.is_ok_and(|half| difference.magnitude() <= half),
+            Rounding::Tens => difference.magnitude() <= Ratio::whole(5),
             Rounding::Down => difference >= Ratio::ZERO && difference < self.last_digit,
         }
     }
@@ -77,6 +80,8 @@ mod tests {
             ("37", 37_683, Rounding::Down, true),
             ("37", 36_999, Rounding::Down, false),
             ("37", 38_000, Rounding::Down, false),
+            ("1970", 1_967_300, Rounding::Tens, true),
+            ("1970", 1_975_001, Rounding::Tens, false),
             ("890", 890_000, Rounding::Exact, true),
             ("890", 890_001, Rounding::Exact, false),
         ];

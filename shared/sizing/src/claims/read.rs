@@ -78,6 +78,7 @@ impl Claim {
             rounding: match optional_text(claim, "rounding")?.as_deref() {
                 None | Some("nearest") => Rounding::Nearest,
                 Some("down") => Rounding::Down,
+                Some("tens") => Rounding::Tens,
                 Some("exact") => Rounding::Exact,
                 Some(other) => return Err(unknown("rounding", other)),
             },

@@ -142,6 +142,8 @@ pub enum Unit {
     GigabytePerSecond,
     /// Seconds.
     Seconds,
+    /// Thousandths of a second.
+    Milliseconds,
     /// 10^9 parameters.
     GigaParameters,
     /// Operations for each byte.
@@ -165,7 +167,7 @@ impl StateFigure {
 }
 
 impl Unit {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Gigabyte,
         Self::Gibibyte,
         Self::BytesPerToken,
@@ -182,6 +184,7 @@ impl Unit {
         Self::TerabitPerSecond,
         Self::GigabytePerSecond,
         Self::Seconds,
+        Self::Milliseconds,
         Self::GigaParameters,
         Self::FlopPerByte,
     ];
@@ -205,6 +208,7 @@ impl Unit {
             Self::TerabitPerSecond => "Tbps",
             Self::GigabytePerSecond => "GB/s",
             Self::Seconds => "s",
+            Self::Milliseconds => "ms",
             Self::GigaParameters => "billion parameters",
             Self::FlopPerByte => "FLOP/B",
         }
@@ -221,6 +225,7 @@ impl Unit {
             Self::Gibibyte => Ratio::whole(1 << 30),
             Self::KibiTokens => Ratio::whole(1 << 10),
             Self::Percent => Ratio::new(1, 100)?,
+            Self::Milliseconds => Ratio::new(1, 1000)?,
             Self::BytesPerToken
             | Self::Times
             | Self::Layers

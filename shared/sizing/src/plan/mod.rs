@@ -4,6 +4,11 @@
 //! command line, the API and the page call the same ones. A question without a sensible answer is an error or an answer
 //! that says so, never an infinity.
 
+pub mod compression;
+pub mod offload;
+pub mod prefix;
+pub mod simulation;
+
 mod published;
 mod sensitivity;
 

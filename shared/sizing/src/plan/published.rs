@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::record::{FromJson, field};
+use super::{compression, offload, prefix};
+use crate::record::{FromJson, field, object};
+use crate::settings::Settings;
 use crate::{Error, Ratio, Result};
 
 /// A figure and how it came about.
@@ -38,6 +40,17 @@ impl<'r> Inputs<'r> {
     }
 }
 
+/// The `settings` of a recipe; none where it has no such key.
+pub(super) fn settings_of(inputs: &mut Inputs<'_>) -> Result<Settings> {
+    let mut settings = Settings::default();
+    let Some(given) = inputs.get::<Option<Value>>("settings")? else { return Ok(settings) };
+    for (name, value) in object(&given)? {
+        let text = value.as_str().ok_or_else(|| Error::field(name, "expected a text"))?;
+        settings.set(name, text)?;
+    }
+    Ok(settings)
+}
+
 /// Computes what a recipe asks for.
 ///
 /// # Errors
@@ -48,6 +61,13 @@ pub(crate) fn published_figure(recipe: &Map<String, Value>) -> Result<PublishedF
     let mut inputs = Inputs::new(recipe);
     let figure = match name.as_str() {
         "required_egress" => required_egress(&mut inputs)?,
+        "prefix_saved" => prefix::published::saved(&mut inputs)?,
+        "prefix_replayed" => prefix::published::replayed(&mut inputs)?,
+        "compression_crossing" => compression::published::crossing(&mut inputs)?,
+        "kappa" => offload::published::cached_a_new_token(&mut inputs)?,
+        "break_even_link" => offload::published::break_even_link(&mut inputs)?,
+        "fitted_seconds" => offload::published::fitted_seconds(&mut inputs)?,
+        "fitted_rate" => offload::published::fitted_rate(&mut inputs)?,
         other => return Err(Error::field("of", format!("{other:?} is no figure of a plan"))),
     };
     inputs.check_all_asked()?;

@@ -1,0 +1,307 @@
+//! Offload: restoring a request's state from a tier against computing it again.
+//!
+//! Restoring takes start + α·copies + bytes/β, so the same bytes cost more the smaller the pieces that they lie in. Computing
+//! again takes FLOPs/F, the part that grows with the square of the context included. κ* is how many tokens can be restored in
+//! the time in which one new token is computed, and BW* the bandwidth at which both take as long; for short contexts
+//! κ* = (f/F)·(β/b) and BW* = b·F/f with b the bytes and f the FLOPs of one token (after arXiv 2601.19910, with κ the cached
+//! tokens over the new ones).
+
+mod layout;
+pub(in crate::plan) mod published;
+mod tier;
+
+use serde::Serialize;
+
+use crate::architecture::Architecture;
+use crate::describe::describe;
+use crate::plan::{Sensitivity, sensitivities};
+use crate::settings::Settings;
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+
+pub use layout::{Copies, CopyLayout};
+pub use tier::{Tier, TierGrade};
+
+/// What computing a prompt again costs.
+#[derive(Clone, Copy)]
+pub struct Recompute<'c> {
+    /// Floating point operations of a prompt of so many tokens.
+    pub flops: &'c dyn Fn(Tokens) -> Result<f64>,
+    /// F: operations a second that the machine really does.
+    pub flops_per_second: f64,
+}
+
+impl std::fmt::Debug for Recompute<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recompute").field("flops_per_second", &self.flops_per_second).finish_non_exhaustive()
+    }
+}
+
+/// What is asked of one model.
+#[derive(Clone, Copy, Debug)]
+pub struct OffloadQuestion<'q> {
+    /// Catalogue id or path, a label.
+    pub model: &'q str,
+    /// The layers.
+    pub architecture: &'q Architecture,
+    /// Formats and the block.
+    pub settings: &'q Settings,
+    /// Tokens of the request.
+    pub context: Tokens,
+    /// Where its state can be restored from.
+    pub tiers: &'q [Tier],
+    /// What computing it again costs.
+    pub recompute: Recompute<'q>,
+}
+
+/// Restore against recompute, tier by tier.
+#[derive(Clone, Debug, Serialize)]
+pub struct OffloadPlan {
+    /// Catalogue id or path.
+    pub model: String,
+    /// Tokens of the request.
+    pub context_tokens: Tokens,
+    /// Tokens of a block.
+    pub block_tokens: Tokens,
+    /// Seconds of computing the prompt again.
+    pub recompute_seconds: f64,
+    /// Operations of it.
+    pub recompute_flops: f64,
+    /// F.
+    pub flops_per_second: f64,
+    /// Longest context that break-evens are looked for up to.
+    pub searched_up_to_tokens: Tokens,
+    /// One row for each tier and layout.
+    pub rows: Vec<Restore>,
+    /// κ of the first tier in whole blocks with each input a tenth less and more, the input that matters most first.
+    pub sensitivities: Vec<Sensitivity>,
+}
+
+/// Restoring from one tier in one layout.
+#[derive(Clone, Debug, Serialize)]
+pub struct Restore {
+    /// The tier.
+    pub tier: String,
+    /// Where its α and β come from.
+    pub grade: TierGrade,
+    /// The same in words.
+    pub source: String,
+    /// How the state lies there.
+    pub layout: CopyLayout,
+    /// Pieces that are copied one by one.
+    pub copies: u64,
+    /// Bytes of all of them: whole blocks.
+    pub bytes: Bytes,
+    /// Seconds.
+    pub seconds: f64,
+    /// Bytes over seconds.
+    pub bytes_per_second: f64,
+    /// κ at this context: tokens restored in the time in which one is computed, both on average.
+    pub kappa: f64,
+    /// BW*: β at which restoring takes as long as computing; null where the pieces alone take longer.
+    pub break_even_bytes_per_second: Option<f64>,
+    /// Where restoring and computing change places.
+    pub turns: Vec<Turn>,
+    /// Whether restoring is quicker at this context.
+    pub restore_wins: bool,
+}
+
+/// A context from which on another way is the quicker one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct Turn {
+    /// The first context of it.
+    pub from_tokens: Tokens,
+    /// The way that is quicker from there on.
+    pub quicker: Way,
+}
+
+/// A way to get the state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// From the tier.
+    Restore,
+    /// Computed again.
+    Recompute,
+}
+
+/// κ* = (f/F)·(BW/b): cached tokens that are restored in the time in which one new token is computed.
+///
+/// # Errors
+///
+/// A figure that is not a positive number.
+pub fn kappa(
+    flops_per_token: f64,
+    flops_per_second: f64,
+    bandwidth: f64,
+    slope: BytesPerToken,
+) -> Result<f64> {
+    let bytes = checked("slope", slope.as_f64())?;
+    let seconds = checked("flops", flops_per_token)? / checked("flops_per_second", flops_per_second)?;
+    Ok(seconds * checked("bandwidth", bandwidth)? / bytes)
+}
+
+/// BW* = b·F/f: the bandwidth at which restoring a token takes as long as computing it, in bytes a second.
+///
+/// # Errors
+///
+/// A figure that is not a positive number.
+pub fn break_even_bandwidth(
+    slope: BytesPerToken,
+    flops_per_second: f64,
+    flops_per_token: f64,
+) -> Result<f64> {
+    let bytes = checked("slope", slope.as_f64())?;
+    Ok(bytes * checked("flops_per_second", flops_per_second)? / checked("flops", flops_per_token)?)
+}
+
+fn checked(name: &str, value: f64) -> Result<f64> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    Err(Error::setting(name, format!("{value} has no break-even; give a positive number")))
+}
+
+/// The longest context that is searched where the config names none.
+const LONGEST: u64 = 1 << 20;
+
+/// Compares restoring the state of one request with computing it again.
+///
+/// # Errors
+///
+/// A tier or a machine without speed, a context beyond the config's, a block that cuts a compression group, or an overflow.
+pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
+    checked("flops_per_second", question.recompute.flops_per_second)?;
+    for tier in question.tiers {
+        tier.check()?;
+    }
+    let limit = question.architecture.max_context().map(crate::Fact::get);
+    if let Some(limit) = limit.filter(|limit| question.context.get() > *limit) {
+        let limit = Tokens::new(limit).short();
+        let what = format!("{} tokens is beyond the {limit} that the config allows", question.context);
+        return Err(Error::setting("context", what));
+    }
+    let longest = limit.unwrap_or(LONGEST).max(question.context.get());
+    let described = describe(question.model, question.architecture, question.settings)?;
+    let layouts = layout::Layouts::of(&described);
+    let flops = (question.recompute.flops)(question.context)?;
+    let recompute_seconds = flops / question.recompute.flops_per_second;
+    let computing = computing_at(question, longest)?;
+    let mut rows = Vec::new();
+    for tier in question.tiers {
+        for layout in CopyLayout::ALL {
+            rows.push(row(question, tier, &layouts, layout, recompute_seconds, &computing)?);
+        }
+    }
+    let by_block = rows.iter().find(|row| row.layout == CopyLayout::ByBlock);
+    let sensitivities = question
+        .tiers
+        .first()
+        .zip(by_block)
+        .map_or_else(Vec::new, |(tier, row)| sensitivities_of(tier, row, flops, question.recompute));
+    Ok(OffloadPlan {
+        model: question.model.to_owned(),
+        context_tokens: question.context,
+        block_tokens: described.service.block.tokens,
+        recompute_seconds,
+        recompute_flops: flops,
+        flops_per_second: question.recompute.flops_per_second,
+        searched_up_to_tokens: Tokens::new(longest),
+        rows,
+        sensitivities,
+    })
+}
+
+fn sensitivities_of(tier: &Tier, row: &Restore, flops: f64, recompute: Recompute<'_>) -> Vec<Sensitivity> {
+    let inputs = [
+        ("bytes", row.bytes.get() as f64),
+        ("beta", tier.beta_bytes_per_second),
+        ("alpha", tier.alpha_seconds),
+        ("start", tier.start_seconds),
+        ("operations", flops),
+        ("operations a second", recompute.flops_per_second),
+    ];
+    sensitivities(&inputs, |of| {
+        let [bytes, beta, alpha, start, flops, rate] = *of else { return None };
+        let restoring = start + alpha * row.copies as f64 + bytes / beta;
+        (restoring > 0.0).then(|| flops / rate / restoring)
+    })
+}
+
+fn row(
+    question: &OffloadQuestion<'_>,
+    tier: &Tier,
+    layouts: &layout::Layouts,
+    layout: CopyLayout,
+    recompute_seconds: f64,
+    computing: &[(u64, f64)],
+) -> Result<Restore> {
+    let copies = layouts.at(question.context, layout)?;
+    let seconds = tier.seconds(copies);
+    let left = recompute_seconds - tier.start_seconds - tier.alpha_seconds * copies.pieces as f64;
+    let restoring = |tokens: u64| layouts.at(Tokens::new(tokens), layout).map(|copies| tier.seconds(copies));
+    Ok(Restore {
+        tier: tier.name.clone(),
+        grade: tier.grade,
+        source: tier.source.clone(),
+        layout,
+        copies: copies.pieces,
+        bytes: copies.bytes,
+        seconds,
+        bytes_per_second: if seconds > 0.0 { copies.bytes.get() as f64 / seconds } else { 0.0 },
+        kappa: if seconds > 0.0 { recompute_seconds / seconds } else { 0.0 },
+        break_even_bytes_per_second: (left > 0.0).then(|| copies.bytes.get() as f64 / left),
+        turns: turns(computing, restoring, |tokens| computed_seconds(question, tokens))?,
+        restore_wins: seconds < recompute_seconds,
+    })
+}
+
+fn computed_seconds(question: &OffloadQuestion<'_>, tokens: u64) -> Result<f64> {
+    Ok((question.recompute.flops)(Tokens::new(tokens))? / question.recompute.flops_per_second)
+}
+
+/// Seconds of computing at contexts four to a doubling, which every row compares with.
+fn computing_at(question: &OffloadQuestion<'_>, longest: u64) -> Result<Vec<(u64, f64)>> {
+    let mut contexts = vec![1_u64];
+    let mut power = 1_u64;
+    while power < longest {
+        for quarter in 4..8 {
+            contexts.push((power.saturating_mul(quarter) / 4).min(longest));
+        }
+        power = power.saturating_mul(2);
+    }
+    contexts.push(longest);
+    contexts.dedup();
+    contexts.into_iter().map(|tokens| Ok((tokens, computed_seconds(question, tokens)?))).collect()
+}
+
+/// Where the quicker way changes, exact to one token between neighbours of the contexts that are tried.
+fn turns(
+    computing: &[(u64, f64)],
+    restoring: impl Fn(u64) -> Result<f64>,
+    computed: impl Fn(u64) -> Result<f64>,
+) -> Result<Vec<Turn>> {
+    let way = |restore: f64, compute: f64| if restore < compute { Way::Restore } else { Way::Recompute };
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut before: Option<(u64, Way)> = None;
+    for (tokens, seconds) in computing {
+        let quicker = way(restoring(*tokens)?, *seconds);
+        match before {
+            None => turns.push(Turn { from_tokens: Tokens::new(*tokens), quicker }),
+            Some((last, earlier)) if earlier != quicker => {
+                let (mut low, mut high) = (last, *tokens);
+                while high - low > 1 {
+                    let middle = low + (high - low) / 2;
+                    if way(restoring(middle)?, computed(middle)?) == quicker {
+                        high = middle;
+                    } else {
+                        low = middle;
+                    }
+                }
+                turns.push(Turn { from_tokens: Tokens::new(high), quicker });
+            }
+            Some(_) => {}
+        }
+        before = Some((*tokens, quicker));
+    }
+    Ok(turns)
+}

@@ -1,0 +1,185 @@
+//! Prefix reuse: what a second request can take over of a first one whose tokens it begins with, under the rules of
+//! engines and of a disk store, what runs again, and what is kept for it.
+//!
+//! At least one token of the second request is computed, since its output is what the answer starts from. A hit ends where
+//! every component accepts it: entries of every token at whole blocks, compressed streams at whole groups, windows where
+//! their last tokens are still there, a recurrent state exactly where one was saved.
+
+mod ends;
+pub(in crate::plan) mod published;
+mod rows;
+
+use serde::Serialize;
+
+use crate::architecture::Architecture;
+use crate::engine::{Engine, EngineKind};
+use crate::settings::Settings;
+use crate::size::StateModel;
+use crate::warning::Warning;
+use crate::{Bytes, BytesPerToken, Error, Ratio, Result, Tokens};
+
+pub use ends::Ends;
+
+/// Two requests, the second of which begins with tokens of the first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct SharedPrefix {
+    /// Tokens of the first request's prompt.
+    pub first_tokens: Tokens,
+    /// Tokens of the second request's prompt.
+    pub second_tokens: Tokens,
+    /// Tokens from the first on that both have.
+    pub shared_tokens: Tokens,
+}
+
+/// What is asked of one model.
+#[derive(Clone, Debug)]
+pub struct PrefixQuestion<'q> {
+    /// Catalogue id or path, a label.
+    pub model: &'q str,
+    /// The layers.
+    pub architecture: &'q Architecture,
+    /// Formats, blocks, batch tokens, how states are kept.
+    pub settings: &'q Settings,
+    /// The vLLM whose blocks are asked for.
+    pub vllm: &'q Engine,
+    /// The two requests.
+    pub prefix: SharedPrefix,
+    /// Tokens between the windows that a periodic store keeps.
+    pub interval: Tokens,
+}
+
+/// What the second request can reuse, rule by rule.
+#[derive(Clone, Debug, Serialize)]
+pub struct PrefixPlan {
+    /// Catalogue id or path.
+    pub model: String,
+    /// The two requests.
+    #[serde(flatten)]
+    pub prefix: SharedPrefix,
+    /// Tokens between the windows of a periodic store.
+    pub interval_tokens: Tokens,
+    /// The settings that were given.
+    pub settings: Settings,
+    /// One row a rule.
+    pub rules: Vec<ReuseUnder>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// What one rule lets the second request reuse.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReuseUnder {
+    /// `vllm_blocks sglang_checkpoints store_full store_at_end store_periodic store_zero store_one_window`
+    pub rule: &'static str,
+    /// The tokens of which a hit ends at a multiple; absent where it ends only where a state was saved.
+    pub granularity_tokens: Option<Tokens>,
+    /// Where the hit ends: everything before is reused, apart from what is replayed.
+    pub hit_tokens: Tokens,
+    /// Shared tokens that lie behind the end of the hit.
+    pub lost_tokens: Tokens,
+    /// Tokens before the end of the hit that run again to fill windows that were not kept.
+    pub replayed_tokens: Tokens,
+    /// Tokens that the second request runs: those behind the hit and those replayed.
+    pub computed_tokens: Tokens,
+    /// Tokens that it does not run over all of its tokens.
+    pub saved_share: Ratio,
+    /// Bytes that are kept of the first request, dense and unsharded.
+    pub kept_bytes: Bytes,
+    /// The same over its tokens.
+    pub kept_bytes_per_token: BytesPerToken,
+    /// Bytes of state that the second request takes over.
+    pub reused_bytes: Bytes,
+    /// Bytes written of the first request over those that a hit at its end reads; absent where nothing is written.
+    pub write_amplification: Option<Ratio>,
+    /// Why the hit ends there.
+    pub why: String,
+}
+
+impl SharedPrefix {
+    /// Two prompts of so many tokens that begin with `shared` equal ones.
+    ///
+    /// # Errors
+    ///
+    /// A prompt without tokens, or more shared tokens than the shorter prompt has.
+    pub fn new(first: Tokens, second: Tokens, shared: Tokens) -> Result<Self> {
+        for (name, tokens) in [("first", first), ("second", second)] {
+            if tokens.get() == 0 {
+                return Err(Error::setting(name, "a prompt of 0 tokens has no prefix; give at least 1"));
+            }
+        }
+        let shorter = first.min(second);
+        if shared > shorter {
+            let what = format!("{shared} tokens cannot be shared by prompts of {first} and {second}");
+            return Err(Error::setting("shared", what));
+        }
+        Ok(Self { first_tokens: first, second_tokens: second, shared_tokens: shared })
+    }
+
+    /// The same of two prompts given as token ids.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedPrefix::new`].
+    pub fn of_ids(first: &[u64], second: &[u64]) -> Result<Self> {
+        let shared = first.iter().zip(second).take_while(|(a, b)| a == b).count();
+        let tokens = |count: usize| Tokens::new(count as u64);
+        Self::new(tokens(first.len()), tokens(second.len()), tokens(shared))
+    }
+
+    /// The last token at which a hit can end.
+    pub(crate) fn reach(&self) -> u64 {
+        self.shared_tokens.get().min(self.second_tokens.get() - 1)
+    }
+
+    fn within(&self, architecture: &Architecture) -> Result<()> {
+        let Some(limit) = architecture.max_context() else { return Ok(()) };
+        for (name, tokens) in [("first", self.first_tokens), ("second", self.second_tokens)] {
+            if tokens.get() > limit.get() {
+                let limit = Tokens::new(limit.get()).short();
+                let what = format!("{tokens} tokens is beyond the {limit} that the config allows");
+                return Err(Error::setting(name, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the second request can reuse under every rule that the model has a use for.
+///
+/// # Errors
+///
+/// Prompts that are longer than the config allows, an interval of zero, a format that does not fit, or an overflow. An engine
+/// that does not take the model is a warning, and its row is missing.
+pub fn reuse(question: &PrefixQuestion<'_>) -> Result<PrefixPlan> {
+    question.prefix.within(question.architecture)?;
+    if question.interval.get() == 0 {
+        return Err(Error::setting("every", "a window every 0 tokens is no interval; give at least 1"));
+    }
+    if question.vllm.kind() != EngineKind::Vllm {
+        return Err(Error::setting("vllm", format!("{} is no version of vLLM", question.vllm)));
+    }
+    let state = StateModel::new(question.architecture, question.settings)?;
+    let mut warnings = state.warnings().to_vec();
+    let mut rules = Vec::new();
+    match rows::vllm(question, &state) {
+        Ok(row) => rules.push(row),
+        Err(error) => warnings.push(Warning::new("vllm", format!("left out: {error}"))),
+    }
+    rules.push(rows::sglang(question, &state)?);
+    rules.extend(rows::stores(question, &state)?);
+    Ok(PrefixPlan {
+        model: question.model.to_owned(),
+        prefix: question.prefix,
+        interval_tokens: question.interval,
+        settings: question.settings.clone(),
+        rules,
+        warnings,
+    })
+}
+
+impl PrefixPlan {
+    /// The row of one rule.
+    pub fn rule(&self, name: &str) -> Option<&ReuseUnder> {
+        self.rules.iter().find(|row| row.rule == name)
+    }
+}

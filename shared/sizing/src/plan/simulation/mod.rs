@@ -1,0 +1,105 @@
+//! A replay of a request trace over tiers with a model's exact state sizes: what is found, what is evicted, what is moved.
+//!
+//! Requests are runs of hashed blocks, each hash standing for all tokens up to its block's end, as in the public Mooncake trace.
+//! What keeps every token is kept block by block. States and windows are kept as one checkpoint where a request ends, so that a
+//! hit ends where all its blocks and a checkpoint are there. Least recently used goes first; of one request the tail is the
+//! older, as engines free blocks in reverse order. What leaves a tier goes to the next and is lost behind the last.
+
+mod lists;
+mod lru;
+mod optimum;
+mod outcome;
+mod running;
+mod sizes;
+mod synthetic;
+mod trace;
+
+use serde::Serialize;
+
+use crate::size::StateModel;
+use crate::{Bytes, Error, Result, Tokens};
+
+pub use outcome::{Counts, KindOutcome, Optimum, Simulation, TierOutcome};
+pub use running::{Rates, Running};
+pub use sizes::StateSizes;
+pub use trace::{Request, Trace};
+
+/// A place that keeps state between requests.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct StoreTier {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it holds; absent where there is no limit.
+    pub capacity_bytes: Option<Bytes>,
+}
+
+/// What a replay is asked for.
+#[derive(Clone, Debug)]
+pub struct Replay<'q> {
+    /// The requests.
+    pub trace: &'q Trace,
+    /// The model whose state is kept.
+    pub state: &'q StateModel,
+    /// Where it is kept, the nearest first.
+    pub tiers: &'q [StoreTier],
+    /// Blocks that are brought to the first tier after a request: those that followed its last shared block the last time.
+    pub prefetch_blocks: u64,
+    /// How fast requests are served; absent where only what is kept is of interest.
+    pub rates: Option<Rates>,
+    /// Whether the optimum is computed beside it.
+    pub optimum: Compare,
+}
+
+/// What a replay is compared with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Compare {
+    /// Nothing.
+    Alone,
+    /// Belady's rule with the same bytes in one place.
+    #[default]
+    WithOptimum,
+}
+
+/// The most tiers.
+const MOST_TIERS: usize = 8;
+
+/// Replays the trace.
+///
+/// # Errors
+///
+/// No requests, no tier, a tier that holds nothing, a block that cuts a compression group, rates that serve nothing, or an
+/// overflow.
+pub fn simulate(replay: &Replay<'_>) -> Result<Simulation> {
+    if replay.trace.requests().is_empty() {
+        return Err(Error::setting("trace", "it holds no request"));
+    }
+    if replay.tiers.is_empty() || replay.tiers.len() > MOST_TIERS {
+        let what = format!("{} tiers; give 1 to {MOST_TIERS}", replay.tiers.len());
+        return Err(Error::setting("tier", what));
+    }
+    let sizes = StateSizes::of(replay.state, replay.trace.block_tokens())?;
+    for tier in replay.tiers {
+        let least = sizes.block_bytes.max(sizes.checkpoint_bytes);
+        if tier.capacity_bytes.is_some_and(|bytes| bytes < least) {
+            let what = format!("{}: holds less than one block or state of {least}", tier.name);
+            return Err(Error::setting("tier", what));
+        }
+    }
+    if let Some(rates) = &replay.rates {
+        rates.check()?;
+    }
+    let tail = lru::replay(replay, &sizes)?;
+    let optimum = match replay.optimum {
+        Compare::Alone => None,
+        Compare::WithOptimum => Some(optimum::replay(replay, &sizes)),
+    };
+    let running =
+        replay.rates.map(|rates| running::replay(replay, &rates, &tail.found_tokens)).transpose()?;
+    outcome::gather(replay, sizes, &tail, optimum, running)
+}
+
+/// Tokens that a hit of so many blocks saves: at least the last token of the prompt is computed.
+fn found_tokens(request: &Request, blocks: usize, block_tokens: Tokens) -> u64 {
+    let found = (blocks as u64).saturating_mul(block_tokens.get());
+    found.min(request.input_tokens.saturating_sub(1))
+}

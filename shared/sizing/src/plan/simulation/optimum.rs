@@ -1,0 +1,146 @@
+//! The replay by Belady's rule: what is asked for again last, or never, goes first.
+//!
+//! It knows the future and holds everything in one place as large as all tiers. For objects of one size no policy finds more
+//! (Belady 1966). Blocks and checkpoints differ in size, so for models with both it is a strong comparison and no bound.
+
+use std::collections::BinaryHeap;
+
+use super::{Replay, StateSizes, found_tokens};
+use crate::Bytes;
+
+/// Never asked for again.
+const NEVER: u32 = u32::MAX;
+
+/// What the replay counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Best {
+    pub(super) resident_blocks: u64,
+    pub(super) hit_blocks: u64,
+    pub(super) hit_tokens: u64,
+    pub(super) hit_requests: u64,
+}
+
+struct Store {
+    capacity: u64,
+    used: u64,
+    /// Objects that are kept.
+    count: usize,
+    kept: Vec<bool>,
+    /// The request that asks for each kept object next.
+    next: Vec<u32>,
+    /// Next request and object of everything that was kept; what is out of date is passed over.
+    farthest: BinaryHeap<u64>,
+}
+
+pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
+    let trace = replay.trace;
+    let distinct = trace.distinct_blocks();
+    let objects = (distinct as usize).saturating_mul(if sizes.needs_checkpoint() { 2 } else { 1 });
+    let capacity = replay
+        .tiers
+        .iter()
+        .map(|tier| tier.capacity_bytes.map_or(u64::MAX, Bytes::get))
+        .fold(0, u64::saturating_add);
+    let mut store = Store {
+        capacity,
+        used: 0,
+        count: 0,
+        kept: vec![false; objects],
+        next: vec![NEVER; objects],
+        farthest: BinaryHeap::new(),
+    };
+    let mut best = Best::default();
+    let next_uses = next_uses(replay);
+    for request in trace.requests() {
+        let blocks = trace.blocks(request);
+        let uses = &next_uses[request.first_block()..][..blocks.len()];
+        let resident = if sizes.keeps_blocks() {
+            blocks.iter().take_while(|block| store.kept[**block as usize]).count()
+        } else {
+            blocks.len()
+        };
+        let mut hit = resident;
+        if sizes.needs_checkpoint() {
+            while hit > 0 && !store.kept[(distinct + blocks[hit - 1]) as usize] {
+                hit -= 1;
+            }
+        }
+        best.resident_blocks += if sizes.keeps_blocks() { resident } else { hit } as u64;
+        best.hit_blocks += hit as u64;
+        best.hit_requests += u64::from(hit > 0);
+        best.hit_tokens += found_tokens(request, hit, trace.block_tokens());
+        if sizes.keeps_blocks() {
+            for (block, next) in blocks.iter().zip(uses) {
+                store.keep(*block, *next, sizes.block_bytes);
+            }
+        }
+        if sizes.needs_checkpoint() {
+            for end in [hit, blocks.len()] {
+                if end > 0 {
+                    store.keep(distinct + blocks[end - 1], uses[end - 1], sizes.checkpoint_bytes);
+                }
+            }
+        }
+        store.make_room(distinct, sizes);
+    }
+    best
+}
+
+/// For each block of each request the next request that has it.
+fn next_uses(replay: &Replay<'_>) -> Vec<u32> {
+    let trace = replay.trace;
+    let mut last_seen = vec![NEVER; trace.distinct_blocks() as usize];
+    let mut next = vec![NEVER; trace.asked_blocks()];
+    for (index, request) in trace.requests().iter().enumerate().rev() {
+        let index = u32::try_from(index).unwrap_or(NEVER);
+        for (place, block) in trace.blocks(request).iter().enumerate() {
+            next[request.first_block() + place] = std::mem::replace(&mut last_seen[*block as usize], index);
+        }
+    }
+    next
+}
+
+impl Store {
+    fn keep(&mut self, object: u32, next: u32, bytes: Bytes) {
+        if !std::mem::replace(&mut self.kept[object as usize], true) {
+            self.used = self.used.saturating_add(bytes.get());
+            self.count += 1;
+        }
+        self.next[object as usize] = next;
+        if self.capacity < u64::MAX {
+            self.farthest.push(u64::from(next) << 32 | u64::from(object));
+        }
+    }
+
+    fn make_room(&mut self, distinct: u32, sizes: &StateSizes) {
+        while self.used > self.capacity {
+            let Some(farthest) = self.farthest.pop() else { return };
+            let (object, next) = halves(farthest);
+            if !self.is_current(object, next) {
+                continue;
+            }
+            self.kept[object as usize] = false;
+            self.count -= 1;
+            let bytes = if object >= distinct { sizes.checkpoint_bytes } else { sizes.block_bytes };
+            self.used -= bytes.get();
+        }
+        if self.farthest.len() > 4 * self.count + 4096 {
+            let mut farthest = std::mem::take(&mut self.farthest);
+            farthest.retain(|one| {
+                let (object, next) = halves(*one);
+                self.is_current(object, next)
+            });
+            self.farthest = farthest;
+        }
+    }
+
+    fn is_current(&self, object: u32, next: u32) -> bool {
+        self.kept[object as usize] && self.next[object as usize] == next
+    }
+}
+
+/// The object and its next request.
+fn halves(entry: u64) -> (u32, u32) {
+    let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(NEVER);
+    (half(entry), half(entry >> 32))
+}

@@ -1,0 +1,158 @@
+//! Requests as a trace lists them.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::{Error, Result, Tokens};
+
+/// Requests in the order of their arrival, their blocks numbered from 0 without gaps.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    requests: Vec<Request>,
+    blocks: Vec<u32>,
+    distinct: u32,
+    block_tokens: Tokens,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request {
+    /// When it arrives, in seconds from the start of the trace.
+    pub arrival_seconds: f64,
+    /// Tokens of its prompt.
+    pub input_tokens: u64,
+    /// Tokens of its answer.
+    pub output_tokens: u64,
+    /// Its first block among those of all requests.
+    first: usize,
+    /// How many blocks it has.
+    count: usize,
+}
+
+/// A line of a trace file.
+#[derive(Deserialize)]
+struct Line {
+    /// Milliseconds.
+    timestamp: f64,
+    input_length: u64,
+    output_length: u64,
+    hash_ids: Vec<u64>,
+}
+
+impl Trace {
+    /// Reads a file of JSON lines: `{"timestamp", "input_length", "output_length", "hash_ids"}`, in milliseconds and tokens, with
+    /// a hash for each block of `block` tokens (the public Mooncake trace's shape, whose blocks have 512).
+    ///
+    /// # Errors
+    ///
+    /// The number of the first line that is none, with what is wrong there.
+    pub fn read(text: &str, block: Tokens) -> Result<Self> {
+        let mut builder = Builder::new(block)?;
+        let mut numbers: HashMap<u64, u32> = HashMap::new();
+        let mut ids = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let at = |what: String| Error::setting("trace", format!("line {}: {what}", index + 1));
+            let line: Line = serde_json::from_str(line).map_err(|error| at(error.to_string()))?;
+            ids.clear();
+            for hash in &line.hash_ids {
+                let next =
+                    u32::try_from(numbers.len()).map_err(|_| at("more than 2^32 blocks".to_owned()))?;
+                ids.push(*numbers.entry(*hash).or_insert(next));
+            }
+            let seconds = line.timestamp / 1e3;
+            builder
+                .add(seconds, line.input_length, line.output_length, &ids)
+                .map_err(|error| at(error.what().to_owned()))?;
+        }
+        Ok(builder.build())
+    }
+
+    /// The requests.
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// The blocks of one request, by number.
+    pub fn blocks(&self, request: &Request) -> &[u32] {
+        &self.blocks[request.first..request.first + request.count]
+    }
+
+    /// Blocks of all requests together.
+    pub fn asked_blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// How many different blocks there are.
+    pub fn distinct_blocks(&self) -> u32 {
+        self.distinct
+    }
+
+    /// Tokens of a block.
+    pub fn block_tokens(&self) -> Tokens {
+        self.block_tokens
+    }
+
+    /// The last arrival.
+    pub fn seconds(&self) -> f64 {
+        self.requests.last().map_or(0.0, |request| request.arrival_seconds)
+    }
+}
+
+impl Request {
+    /// Where its blocks begin among those of all requests.
+    pub(super) fn first_block(&self) -> usize {
+        self.first
+    }
+}
+
+/// A trace under construction.
+pub(super) struct Builder {
+    trace: Trace,
+}
+
+impl Builder {
+    pub(super) fn new(block: Tokens) -> Result<Self> {
+        if block.get() == 0 {
+            return Err(Error::setting("block", "a block of 0 tokens holds nothing; give at least 1"));
+        }
+        let trace = Trace { requests: Vec::new(), blocks: Vec::new(), distinct: 0, block_tokens: block };
+        Ok(Self { trace })
+    }
+
+    /// Adds a request whose blocks have these numbers; new ones rise by one.
+    pub(super) fn add(&mut self, arrival: f64, input: u64, output: u64, blocks: &[u32]) -> Result<()> {
+        let wrong = |what: String| Error::setting("trace", what);
+        if !(arrival.is_finite() && arrival >= 0.0) {
+            return Err(wrong(format!("{arrival} s is no time")));
+        }
+        if input == 0 || input > Tokens::MAX.get() || output > Tokens::MAX.get() {
+            return Err(wrong(format!("{input} tokens in and {output} out are no request")));
+        }
+        let most = input.div_ceil(self.trace.block_tokens.get());
+        if blocks.len() as u64 > most {
+            let (count, block) = (blocks.len(), self.trace.block_tokens);
+            return Err(wrong(format!("{count} blocks of {block} tokens are more than {input} tokens have")));
+        }
+        let first = self.trace.blocks.len();
+        self.trace.blocks.extend_from_slice(blocks);
+        self.trace.distinct = blocks.iter().fold(self.trace.distinct, |most, block| most.max(block + 1));
+        self.trace.requests.push(Request {
+            arrival_seconds: arrival,
+            input_tokens: input,
+            output_tokens: output,
+            first,
+            count: blocks.len(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn build(mut self) -> Trace {
+        // Stable, so that requests of one moment stay in the order of the file.
+        self.trace.requests.sort_by(|a, b| a.arrival_seconds.total_cmp(&b.arrival_seconds));
+        self.trace
+    }
+}

@@ -1,0 +1,227 @@
+//! Offload by hand: pieces, times, break-evens, and fits to published rows.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use kvscope_sizing::plan::offload::{
+    Copies, CopyLayout, OffloadPlan, OffloadQuestion, Recompute, Restore, Tier, TierGrade, Way,
+    break_even_bandwidth, kappa, offload,
+};
+use kvscope_sizing::prediction::{LinkFit, LinkPoint};
+use kvscope_sizing::{Bytes, Result, Settings, StateModel, Tokens, find_entry};
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    let mut settings = Settings::default();
+    for (name, value) in pairs {
+        settings.set(name, value).unwrap();
+    }
+    settings
+}
+
+fn tier(alpha_seconds: f64, beta_bytes_per_second: f64) -> Tier {
+    Tier {
+        name: "host".to_owned(),
+        start_seconds: 0.0,
+        alpha_seconds,
+        beta_bytes_per_second,
+        grade: TierGrade::Given,
+        source: "given".to_owned(),
+    }
+}
+
+struct Ask<'a> {
+    model: &'a str,
+    context: u64,
+    tier: Tier,
+    settings: Settings,
+    /// FLOPs of a token and of a pair of tokens.
+    flops: [f64; 2],
+}
+
+impl Ask<'_> {
+    fn try_plan(&self) -> Result<OffloadPlan> {
+        let architecture = find_entry(self.model)?.architecture()?;
+        let [linear, square] = self.flops;
+        let flops = |n: Tokens| Ok(linear * n.get() as f64 + square * (n.get() as f64).powi(2));
+        offload(&OffloadQuestion {
+            model: self.model,
+            architecture: &architecture,
+            settings: &self.settings,
+            context: Tokens::new(self.context),
+            tiers: std::slice::from_ref(&self.tier),
+            recompute: Recompute { flops: &flops, flops_per_second: 495e12 },
+        })
+    }
+
+    fn row(&self, layout: CopyLayout) -> Restore {
+        let plan = self.try_plan().unwrap();
+        plan.rows.into_iter().find(|row| row.layout == layout).unwrap()
+    }
+}
+
+fn near(got: f64, right: f64, share: f64) {
+    assert!((got / right - 1.0).abs() < share, "{got}, not {right}");
+}
+
+/// Beside 495 TFLOP/s and 50 GB/s, linear part alone: κ* = 2·N/F · BW/b and BW* = b·F/2N by hand, with the active parameters as
+/// published (V4.1: those of prefill).
+#[test]
+fn break_evens_of_published_models() {
+    let fp8 = [("kv_dtype", "fp8_ds_mla"), ("index_dtype", "fp8")];
+    for (model, active, formats, cached, gbps) in [
+        ("llama-3.1-8b", 8e9, &[][..], 12.0, 32.4),
+        ("llama-3.1-70b", 70e9, &[], 43.0, 9.3),
+        ("deepseek-v3", 37e9, &[], 106.0, 3.8),
+        ("deepseek-v3.2", 37e9, &fp8, 156.0, 2.6),
+        ("deepseek-v4-flash", 13e9, &[], 747.0, 0.54),
+        ("deepseek-v4-pro", 49e9, &[], 1970.0, 0.20),
+        ("deepseek-v4.1-flash", 8e9, &[], 1820.0, 0.22),
+    ] {
+        let architecture = find_entry(model).unwrap().architecture().unwrap();
+        let slope = StateModel::new(&architecture, &settings(formats)).unwrap().slope(None).unwrap();
+        near(kappa(2.0 * active, 495e12, 50e9, slope).unwrap(), cached, 0.03);
+        near(break_even_bandwidth(slope, 495e12, 2.0 * active).unwrap() * 8e-9, gbps, 0.03);
+    }
+}
+
+/// vLLM 0.11 copied pieces of one layer and side, 0.12 whole blocks: <https://blog.vllm.ai/2026/01/08/kv-offloading-connector.html>
+/// names 32 KB → 2 MB for Llama-3.1-8B and 72 KB → 1.9 MB for DeepSeek-V2-Lite.
+#[test]
+fn pieces_of_the_two_layouts() {
+    for (model, block, piece, whole) in
+        [("llama-3.1-8b", 16, 32 << 10, 2 << 20), ("deepseek-v2-lite", 64, 72 << 10, 27 * (72 << 10))]
+    {
+        let ask = Ask {
+            model,
+            context: 6400,
+            tier: tier(15e-6, 50e9),
+            settings: settings(&[("block_size", &block.to_string())]),
+            flops: [16e9, 0.0],
+        };
+        let (by_layer, by_block) = (ask.row(CopyLayout::ByLayer), ask.row(CopyLayout::ByBlock));
+        assert_eq!(by_layer.bytes.get() / by_layer.copies, piece, "{model}");
+        assert_eq!(by_block.bytes.get() / by_block.copies, whole, "{model}");
+        assert_eq!(by_block.copies, 6400 / block);
+        assert_eq!(ask.row(CopyLayout::Whole).copies, 1);
+    }
+}
+
+/// 6,400 tokens of Llama-3.1-8B: 400 blocks of 64 pieces, 838,860,800 B.
+#[test]
+fn restoring_costs_pieces_and_bytes() {
+    let ask = Ask {
+        model: "llama-3.1-8b",
+        context: 6400,
+        tier: tier(15e-6, 50e9),
+        settings: Settings::default(),
+        flops: [16e9, 0.0],
+    };
+    let row = ask.row(CopyLayout::ByLayer);
+    let seconds = 25_600.0 * 15e-6 + 838_860_800.0 / 50e9;
+    near(row.seconds, seconds, 1e-12);
+    near(row.bytes_per_second, 838_860_800.0 / seconds, 1e-12);
+    let computed = 6400.0 * 16e9 / 495e12;
+    near(row.kappa, computed / seconds, 1e-12);
+    // 384 ms of pieces are more than 207 ms of computing: no bandwidth helps.
+    assert_eq!((row.break_even_bytes_per_second, row.restore_wins), (None, false));
+    let block = ask.row(CopyLayout::ByBlock);
+    near(block.break_even_bytes_per_second.unwrap(), 838_860_800.0 / (computed - 400.0 * 15e-6), 1e-12);
+    assert!(block.restore_wins);
+    // κ of whole blocks moves with the operations in full, and with β in part: 400 × 15 µs of 22.8 ms are pieces.
+    let rows = ask.try_plan().unwrap().sensitivities;
+    let row = |input: &str| rows.iter().find(|row| row.input == input).unwrap();
+    near(row("operations").with_more.unwrap(), 1.1 * block.kappa, 1e-12);
+    let slower = 400.0 * 15e-6 + 838_860_800.0 / 45e9;
+    near(row("beta").with_less.unwrap(), computed / slower, 1e-12);
+    assert!(rows[0].input == "operations a second" && row("start").with_more == row("start").with_less);
+}
+
+/// At 2 GB/s restoring 131,072 B takes 65.5 µs a token and computing 32.3 µs + n · 1e7 / 495e12 s: they meet at
+/// (131,072 / 2e9 − 16e9 / 495e12) · 495e12 / 1e7 = 1,644,032 / 1000 … tokens.
+#[test]
+fn the_quadratic_part_turns_the_answer() {
+    let ask = Ask {
+        model: "llama-3.1-8b",
+        context: 1000,
+        tier: tier(0.0, 2e9),
+        settings: settings(&[("block_size", "1")]),
+        flops: [16e9, 1e6],
+    };
+    let right = (131_072.0 / 2e9 - 16e9 / 495e12) * 495e12 / 1e6;
+    let row = ask.row(CopyLayout::Whole);
+    assert_eq!(row.turns.len(), 2, "{:?}", row.turns);
+    assert_eq!(row.turns[0].quicker, Way::Recompute);
+    assert_eq!(row.turns[1].quicker, Way::Restore);
+    let at = row.turns[1].from_tokens.get() as f64;
+    assert!(at >= right && at <= right + 1.0, "{at}, not {right}");
+}
+
+/// Copies of a fixed size, published as rates (arXiv 2510.09665): 64 KB at 4, 256 KB at 13 and 16 MB at 49 GB/s.
+#[test]
+fn the_rates_of_three_granularities() {
+    let rows = [(64 << 10, 4.0), (256 << 10, 13.0), (16 << 20, 49.0)];
+    let points: Vec<LinkPoint> = rows
+        .iter()
+        .map(|(bytes, rate)| LinkPoint {
+            blocks: 1,
+            bytes: Bytes::new(*bytes),
+            measured_seconds: *bytes as f64 / (rate * 1e9),
+        })
+        .collect();
+    let fit = LinkFit::of(&points).unwrap();
+    near(fit.start_seconds + fit.alpha_seconds, 15.05e-6, 0.01);
+    near(fit.beta_bytes_per_second, 51.2e9, 0.01);
+    let fitted =
+        Tier { alpha_seconds: fit.start_seconds + fit.alpha_seconds, ..Tier::fitted("copies", &fit, "") };
+    for (bytes, rate) in rows {
+        near(fitted.rate_of(Bytes::new(bytes)) / 1e9, rate, 0.01);
+    }
+    // By the rounder 15 µs and 50 GB/s: 4.0, 12.9 and 47.9.
+    for (bytes, rate) in [(64 << 10, 4.02), (256 << 10, 12.94), (16 << 20, 47.86)] {
+        near(tier(15e-6, 50e9).rate_of(Bytes::new(bytes)) / 1e9, rate, 1e-3);
+    }
+}
+
+#[test]
+fn a_state_is_one_piece_a_layer() {
+    // Qwen3.5-9B: 24 layers with a state and a convolution, 8 with K and V.
+    let ask = Ask {
+        model: "qwen3.5-9b",
+        context: 1600,
+        tier: tier(0.0, 1e9),
+        settings: Settings::default(),
+        flops: [18e9, 0.0],
+    };
+    let row = ask.row(CopyLayout::ByLayer);
+    assert_eq!(row.copies, 100 * 8 * 2 + 24 * 2);
+    assert_eq!(row.bytes.get(), 1600 * 8 * 4096 + 24 * (2_097_152 + 49_152));
+    assert_eq!(ask.row(CopyLayout::ByBlock).copies, 100 + 2);
+    // A state alone: no blocks.
+    let mamba = Ask { model: "nemotron-h-8b", context: 1, ..ask };
+    assert!(mamba.row(CopyLayout::ByBlock).copies > 0);
+}
+
+#[test]
+fn what_has_no_answer_is_a_sentence() {
+    let ask = |context: u64, tier: Tier| Ask {
+        model: "llama-3.1-8b",
+        context,
+        tier,
+        settings: Settings::default(),
+        flops: [16e9, 0.0],
+    };
+    let error = |ask: &Ask<'_>| ask.try_plan().unwrap_err().to_string();
+    assert_eq!(error(&ask(1000, tier(0.0, 0.0))), "tier: host: a link of 0 B/s moves nothing");
+    assert!(error(&ask(1000, tier(f64::NAN, 1e9))).starts_with("tier: host"));
+    assert!(error(&ask(1 << 30, tier(0.0, 1e9))).contains("beyond the 128Ki that the config allows"));
+    let slope =
+        StateModel::new(&find_entry("llama-3.1-8b").unwrap().architecture().unwrap(), &Settings::default())
+            .unwrap()
+            .slope(None)
+            .unwrap();
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(kappa(bad, 1e12, 1e9, slope).is_err() && break_even_bandwidth(slope, bad, 1e9).is_err());
+    }
+    assert!(kappa(1e9, 1e12, 1e9, kvscope_sizing::BytesPerToken::ZERO).is_err());
+    let nothing = Copies { pieces: 0, bytes: Bytes::ZERO };
+    assert!(tier(0.0, 1e9).seconds(nothing).abs() < 1e-15);
+}
