@@ -1,6 +1,8 @@
 //! Why reserved bytes differ from logical ones: the arithmetic of each part, and the parts that an engine keeps otherwise.
 
+use super::logical::{DensePlan, DenseRules};
 use super::reserved::{Rest, of_requests};
+use super::shard::LayerRange;
 use super::share::{Share, ranks};
 use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
 use crate::size::StateModel;
@@ -47,8 +49,15 @@ impl<'q> Differences<'q> {
         let step = tokens.saturating_mul(BLOCKS);
         let share = plan.share();
         let (engine, settings) = (Engine::newest(EngineKind::Logical), share.dense(query.settings));
+        let layers = plan.layers();
         let one_rank = Query { engine, batch: share.requests, settings: &settings, ..query.clone() };
-        Ok(Self { query, share, step, engine: held(query, step)?, dense: held(&one_rank, step).ok() })
+        Ok(Self {
+            query,
+            share,
+            step,
+            engine: held(query, step, None)?,
+            dense: held(&one_rank, step, layers.as_ref()).ok(),
+        })
     }
 
     /// How the reserved bytes of a part come about: layers × bytes × tokens × requests, where they do.
@@ -194,17 +203,19 @@ impl<'q> Differences<'q> {
 }
 
 /// The parts of a query at its context, and what a step of tokens adds to them once they grow.
-fn held(query: &Query<'_>, step: u64) -> Result<Vec<Held>> {
+fn held(query: &Query<'_>, step: u64, layers: Option<&LayerRange>) -> Result<Vec<Held>> {
     let settings = of_requests(query)?;
     let own = Query { settings: &settings, ..query.clone() };
-    let plan = profile(&own)?;
+    let plan = plan_of(&own, layers)?;
     let now = bytes_of_parts(plan.as_ref())?;
     let from = plan.grows_from()?.unwrap_or(query.need_context()?);
     let at = |tokens: u64| {
         let other = Query { context: Some(Tokens::new(tokens)), ..query.clone() };
         let settings = of_requests(&other)?;
         let other = Query { settings: &settings, ..other };
-        bytes_of_parts(profile(&other)?.as_ref())
+        let later = plan_of(&other, layers)?;
+        // Another pipeline rank may hold most there, whose parts are no growth of these.
+        if later.layers() == plan.layers() { bytes_of_parts(later.as_ref()) } else { Ok(now.clone()) }
     };
     let before = if Some(from) == query.context { now.clone() } else { at(from.get())? };
     let after = at(from.get().saturating_add(step))?;
@@ -214,6 +225,13 @@ fn held(query: &Query<'_>, step: u64) -> Result<Vec<Held>> {
         Ok(Held { quantity, bytes, content: plan.content(quantity)?.get(), grown })
     });
     held.collect()
+}
+
+/// The plan of the query's engine, or of the dense bytes of a rank with these layers.
+fn plan_of<'q>(query: &'q Query<'_>, layers: Option<&LayerRange>) -> Result<Box<dyn Profile + 'q>> {
+    let Some(layers) = layers else { return profile(query) };
+    let rules = DenseRules { layers: Some(layers.clone()), ..DenseRules::logical(query) };
+    Ok(Box::new(DensePlan::new(query, rules)?))
 }
 
 /// Bytes of [`Quantity::PARTS`].

@@ -1,7 +1,9 @@
 //! Engines whose state is dense: `logical`, transformers, and TensorRT-LLM's estimate.
 
 use super::naive::Naive;
-use super::shard::{LayerRange, RankState, Split, Surplus, quantity_of, rank_ranges};
+use super::shard::{
+    LayerRange, RankState, Split, Surplus, beyond_windows, quantity_of, rank_ranges, shown_rank,
+};
 use super::share::Share;
 use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::mixer::Mixer;
@@ -16,6 +18,10 @@ pub(super) struct DenseRules {
     pub(super) settings: Settings,
     /// Tensor-parallel ranks that share a layer's heads.
     pub(super) split: Split,
+    /// Which pipeline ranks take the layers that equal shares leave over.
+    pub(super) surplus: Surplus,
+    /// The layers of the rank, where they are given.
+    pub(super) layers: Option<LayerRange>,
     /// Groups of ranks that divide the batch; each has all heads of its requests.
     pub(super) groups: u64,
     /// Tokens of a block that caches of every token are rounded up to; 1 for none.
@@ -31,6 +37,8 @@ pub(super) struct DensePlan<'q> {
     query: &'q Query<'q>,
     rules: DenseRules,
     rank: RankState,
+    /// Its layers, where it is one of several pipeline ranks.
+    layers: Option<LayerRange>,
 }
 
 impl DenseRules {
@@ -45,12 +53,22 @@ impl DenseRules {
         }
         let settings = query.settings.clone();
         let split = Split::even(settings.tp());
-        Self { split, groups: 1, settings, block: 1, adjust: std::convert::identity, warnings }
+        let surplus = Surplus::BeforeLast;
+        Self {
+            split,
+            surplus,
+            layers: None,
+            groups: 1,
+            settings,
+            block: 1,
+            adjust: std::convert::identity,
+            warnings,
+        }
     }
 }
 
 impl<'q> DensePlan<'q> {
-    pub(super) fn new(query: &'q Query<'q>, rules: DenseRules) -> Result<Self> {
+    pub(super) fn new(query: &'q Query<'q>, mut rules: DenseRules) -> Result<Self> {
         let formats = query.architecture.formats(&rules.settings);
         let state = |range: &LayerRange| {
             let mut rank =
@@ -58,19 +76,27 @@ impl<'q> DensePlan<'q> {
             rank.add_drafts(rules.settings.draft_layers.unwrap_or(0));
             Ok(rank)
         };
-        let ranges = rank_ranges(query.architecture, &rules.settings, Surplus::BeforeLast)?;
+        let ranges = match &rules.layers {
+            Some(layers) => vec![layers.clone()],
+            None => rank_ranges(query.architecture, &rules.settings, rules.surplus)?,
+        };
         // The largest rank decides: at the asked length, else at one beyond every window.
-        let length = query.context.unwrap_or(Tokens::new(1 << 24));
-        let mut largest: Option<(Bytes, RankState)> = None;
-        for range in &ranges {
-            let rank = state(range)?;
-            let bytes = if ranges.len() > 1 { rank.resident(length)? } else { Bytes::ZERO };
-            if largest.as_ref().is_none_or(|(most, _)| bytes > *most) {
-                largest = Some((bytes, rank));
-            }
+        let length = query.context.unwrap_or_else(beyond_windows);
+        let mut ranks = ranges.iter().map(state).collect::<Result<Vec<_>>>()?;
+        let several = ranges.len() > 1;
+        let block = rules.block;
+        let held = |rank: &RankState| {
+            if several { reserved(rank, block, Quantity::ResidentBytes, length) } else { Ok(Bytes::ZERO) }
+        };
+        let held = ranks.iter().map(held).collect::<Result<Vec<_>>>()?;
+        let most = held.iter().max().copied();
+        let shown = held.iter().position(|bytes| Some(*bytes) == most).unwrap_or(0);
+        if held.iter().any(|bytes| Some(*bytes) != most) {
+            rules.warnings.extend(shown_rank(&ranges, shown));
         }
-        let (_, rank) = largest.expect("there is at least one rank");
-        Ok(Self { query, rules, rank })
+        let rank = ranks.swap_remove(shown);
+        let layers = ranges.into_iter().nth(shown).filter(|_| several);
+        Ok(Self { query, rules, rank, layers })
     }
 
     /// Bytes of the whole batch that `quantity` counts, blocks rounded up.
@@ -79,13 +105,7 @@ impl<'q> DensePlan<'q> {
     }
 
     fn part_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-        let whole_blocks = Tokens::new(n.get().next_multiple_of(self.rules.block));
-        let of = |component: &crate::StateComponent| match quantity_of(component.kind) {
-            kind if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),
-            Quantity::KvBytes | Quantity::IndexBytes => component.bytes(whole_blocks),
-            _ => component.bytes(n),
-        };
-        self.rank.sum(of)?.times(self.share().requests)
+        reserved(&self.rank, self.rules.block, quantity, n)?.times(self.share().requests)
     }
 
     /// Bytes of the recurrent states that are kept every `checkpoint_interval` tokens of a prompt.
@@ -95,6 +115,16 @@ impl<'q> DensePlan<'q> {
         let states = self.query.need_context()?.get() / interval;
         checkpoint_bytes(&self.rank)?.times(states)?.times(self.share().requests)
     }
+}
+
+/// Bytes of one request on a rank that `quantity` counts, blocks rounded up.
+fn reserved(rank: &RankState, block: u64, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+    let whole_blocks = Tokens::new(n.get().next_multiple_of(block));
+    rank.sum(|component| match quantity_of(component.kind) {
+        kind if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),
+        Quantity::KvBytes | Quantity::IndexBytes => component.bytes(whole_blocks),
+        _ => component.bytes(n),
+    })
 }
 
 /// Bytes of one recurrent state with its convolution, over all layers of a rank.
@@ -131,6 +161,10 @@ impl Profile for DensePlan<'_> {
 
     fn share(&self) -> Share {
         Share::of_groups(self.query, self.rules.groups, self.rules.split.tp)
+    }
+
+    fn layers(&self) -> Option<LayerRange> {
+        self.layers.clone()
     }
 
     fn content(&self, quantity: Quantity) -> Result<Bytes> {

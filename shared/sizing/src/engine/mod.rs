@@ -36,6 +36,7 @@ use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
+use shard::LayerRange;
 use share::Share;
 
 /// What is asked of an engine profile.
@@ -73,6 +74,11 @@ pub(crate) trait Profile {
 
     /// What the rank that holds most has of the query.
     fn share(&self) -> Share;
+
+    /// Layers of the rank that figures are of, where it is one of several pipeline ranks.
+    fn layers(&self) -> Option<LayerRange> {
+        None
+    }
 
     /// Of the batch's bytes at the context that `quantity` counts: those that hold state, which are all but the rows of
     /// [`Self::held_padding`].

@@ -8,6 +8,7 @@ use crate::fact::Fact;
 use crate::mixer::{Conv, Heads, Mixer, Recurrence, Recurrent};
 use crate::settings::{Formats, Settings};
 use crate::state::{ComponentKind, StateComponent};
+use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 
 /// The state of one rank, equal layers grouped.
@@ -60,6 +61,8 @@ pub(crate) type LayerRange = Range<usize>;
 /// Which pipeline ranks take the layers that equal shares leave over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Surplus {
+    /// One each to the first ranks (TensorRT-LLM `Mapping.pp_layers`).
+    First,
     /// One each to the ranks before the last, from the back (vLLM 0.33 `get_pp_indices`).
     BeforeLast,
     /// One each to the last ranks (SGLang 0.5.23 `get_pp_indices`).
@@ -71,6 +74,7 @@ pub(crate) fn pipeline_ranges(layers: usize, ranks: u64, surplus: Surplus) -> Ve
     let ranks = usize::try_from(ranks).unwrap_or(usize::MAX).clamp(1, layers.max(1));
     let (share, left_over) = (layers / ranks, layers % ranks);
     let from_the_back = match surplus {
+        Surplus::First => ranks - left_over + 1..ranks + 1,
         Surplus::BeforeLast => 2..left_over + 2,
         Surplus::Last => 1..left_over + 1,
     };
@@ -107,6 +111,24 @@ pub(crate) fn rank_ranges(
         return Err(Error::setting("pp", what));
     }
     Ok(pipeline_ranges(total, settings.pp(), surplus))
+}
+
+/// A length at which every window is full, for what ranks hold where no context is asked.
+pub(crate) fn beyond_windows() -> Tokens {
+    Tokens::new(1 << 24)
+}
+
+/// Says which of several pipeline ranks figures are of.
+pub(crate) fn shown_rank(ranks: &[LayerRange], shown: usize) -> Option<Warning> {
+    let layers = ranks.get(shown).filter(|_| ranks.len() > 1)?;
+    let message = format!(
+        "figures are of pipeline rank {} of {}, the one that holds most: layers {} to {}, counted from 0",
+        shown + 1,
+        ranks.len(),
+        layers.start,
+        layers.end.saturating_sub(1)
+    );
+    Some(Warning::new("pp", message))
 }
 
 impl RankState {
@@ -385,6 +407,8 @@ mod tests {
         assert_eq!(lengths(10, 4, Surplus::BeforeLast), [2, 3, 3, 2]);
         assert_eq!(lengths(61, 2, Surplus::BeforeLast), [31, 30]);
         assert_eq!(lengths(7, 4, Surplus::BeforeLast), [2, 2, 2, 1]);
+        // `torch.tensor_split`.
+        assert_eq!(lengths(10, 4, Surplus::First), [3, 3, 2, 2]);
         assert_eq!(lengths(10, 4, Surplus::Last), [2, 2, 3, 3]);
         assert_eq!(lengths(61, 2, Surplus::Last), [30, 31]);
         assert_eq!(lengths(3, 8, Surplus::Last), [1, 1, 1]);

@@ -1,7 +1,7 @@
 //! TensorRT-LLM: what its cache managers budget for a request.
 
 use super::logical::{DensePlan, DenseRules};
-use super::shard::{UnevenHeads, shares_evenly};
+use super::shard::{Surplus, UnevenHeads, shares_evenly};
 use super::share::Share;
 use super::{Profile, Query};
 use crate::Result;
@@ -32,6 +32,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
         rules.groups = groups;
         rules.warnings.extend(Share::of_groups(query, groups, 1).warning(query.batch));
     }
+    rules.surplus = Surplus::First;
     rules.split.uneven = UnevenHeads::RoundedUp;
     if let Some(heads) = uneven_heads(query.architecture, rules.split.tp) {
         let message = format!(

@@ -14,13 +14,13 @@ impl SgLangPlan<'_> {
         let beyond = |more: Bytes, than: Bytes| Bytes::new(more.get().saturating_sub(than.get()));
         let of_batch = |bytes: Result<Bytes>| bytes?.times(self.share().requests);
         let drafts = beyond(self.drafts_of_caches(n, self.launch.page)?, self.drafts_of_caches(n, 1)?);
-        let pages = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+        let pages = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::KvBytes | Quantity::IndexBytes => {
                 Ok(beyond(self.held_by(component, n, self.launch.page)?, self.held_by(component, n, 1)?))
             }
             _ => Ok(Bytes::ZERO),
         });
-        let windows = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+        let windows = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::WindowBytes if !own_window_pool => {
                 Ok(beyond(self.held_by(component, n, self.launch.page)?, component.bytes(n)?))
             }
@@ -96,7 +96,7 @@ impl SgLangPlan<'_> {
     fn rounded_pages(&self, n: Tokens) -> Result<Bytes> {
         let full = self.asked(n, self.share().requests).all_slots()?;
         let budget = self.pool().budget(PoolTokens { full, window: Some(0), rings: 0 })?;
-        let dense = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+        let dense = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::KvBytes | Quantity::IndexBytes => self.held_by(component, n, self.launch.page),
             Quantity::WindowBytes if !self.pool().has_window_pool() => {
                 self.held_by(component, n, self.launch.page)
@@ -111,7 +111,7 @@ impl SgLangPlan<'_> {
     pub(super) fn held_content(&self, quantity: Quantity) -> Result<Bytes> {
         let n = self.query.context_for(quantity)?;
         let own_window_pool = self.pool().has_window_pool();
-        let caches = self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+        let caches = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             kind if kind != quantity || is_slot_state(component.kind) => Ok(Bytes::ZERO),
             Quantity::WindowBytes if !own_window_pool => {
                 Ok(self.held_by(component, n, self.launch.page)?.min(component.bytes(n)?))

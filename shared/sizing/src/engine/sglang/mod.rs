@@ -8,6 +8,7 @@ mod classes;
 mod held;
 mod launch;
 mod pool;
+mod rank;
 mod requests;
 mod serving;
 mod slots;
@@ -19,7 +20,7 @@ mod windowed;
 
 use super::logical::checkpoint_bytes;
 use super::naive::Naive;
-use super::shard::{RankState, Surplus, rank_ranges};
+use super::shard::{LayerRange, Surplus, rank_ranges};
 use super::share::Share;
 use super::{Division, Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::fact::Source;
@@ -29,17 +30,18 @@ use crate::state::ComponentKind;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens, group_digits};
 use launch::Launch;
-use pool::{Pool, PoolParts, PoolTokens};
+use pool::{PoolParts, PoolTokens};
+use rank::Rank;
 
 /// What SGLang plans for one launch.
 pub(super) struct SgLangPlan<'q> {
     query: &'q Query<'q>,
     settings: Settings,
     launch: Launch,
-    /// The rank that the others wait for: the one whose token costs most.
-    rank: RankState,
-    pools: Vec<Pool>,
-    widest: usize,
+    /// Pipeline ranks, first rank first.
+    ranks: Vec<Rank>,
+    /// The one that holds most, which figures are of.
+    shown: usize,
     warnings: Vec<Warning>,
 }
 
@@ -56,19 +58,12 @@ impl<'q> SgLangPlan<'q> {
             warnings.push(Warning::new("draft_layers", message));
         }
         let formats = query.architecture.formats(&settings);
-        let mut ranks = Vec::new();
-        let mut pools = Vec::new();
-        for range in rank_ranges(query.architecture, &settings, Surplus::Last)? {
-            let rank = RankState::new(query.architecture, &formats, launch.split, &range)?;
-            pools.push(Pool::new(query.architecture, &rank, &settings, &launch)?);
-            ranks.push(rank);
-        }
-        let cost = |index: &usize| pools[*index].bytes_per_token().map_or(0.0, crate::BytesPerToken::as_f64);
-        let widest = (0..pools.len())
-            .max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)))
-            .expect("there is at least one rank");
-        let rank = ranks.swap_remove(widest);
-        let mut plan = Self { query, settings, launch, rank, pools, widest, warnings };
+        let ranges = rank_ranges(query.architecture, &settings, Surplus::Last)?;
+        let rank = |layers| Rank::new(query.architecture, &formats, (&settings, &launch), layers);
+        let ranks = ranges.into_iter().map(rank).collect::<Result<Vec<_>>>()?;
+        let mut plan = Self { query, settings, launch, ranks, shown: 0, warnings };
+        plan.shown = plan.fullest();
+        plan.warnings.extend(plan.warn_of_ranks()?);
         plan.warnings.extend(plan.share().warning(query.batch));
         if plan.has_state()? {
             plan.warn_of_states()?;
@@ -76,40 +71,23 @@ impl<'q> SgLangPlan<'q> {
         Ok(plan)
     }
 
-    fn pool(&self) -> &Pool {
-        &self.pools[self.widest]
-    }
-
-    /// Tokens of the pools: as given, else what fits the budget on the rank where fewest fit.
     fn tokens(&self) -> Result<PoolTokens> {
-        if let Some(tokens) = self.settings.pool_tokens {
-            return self.pool().of_tokens(tokens, &self.launch);
-        }
-        let available =
-            self.settings.available_kv_bytes.ok_or_else(|| needed("available_kv_bytes or pool_tokens"))?;
-        self.of_budget(available)
-    }
-
-    /// Tokens that fit a budget of caches on the rank where fewest fit.
-    fn of_budget(&self, available: u64) -> Result<PoolTokens> {
-        let mut fewest: Option<PoolTokens> = None;
-        for pool in &self.pools {
-            let tokens = pool.of_budget(available, &self.launch)?;
-            if fewest.is_none_or(|known| tokens.full < known.full) {
-                fewest = Some(tokens);
-            }
-        }
-        Ok(fewest.expect("there is at least one rank"))
+        self.tokens_on(self.rank())
     }
 
     /// State of one request, over all linear layers of the rank.
     fn state_bytes_per_slot(&self) -> Result<Bytes> {
-        checkpoint_bytes(&self.rank)
+        checkpoint_bytes(self.state())
     }
 
-    /// Bytes of the pool of state slots that serves the batch. One slot more takes what padded batches write.
+    /// Bytes of the pool of state slots that serves the batch.
     fn state_pool(&self) -> Result<Bytes> {
-        let state = self.state_bytes_per_slot()?;
+        self.state_pool_on(self.rank())
+    }
+
+    /// The same on any rank. One slot more takes what padded batches write.
+    fn state_pool_on(&self, rank: &Rank) -> Result<Bytes> {
+        let state = checkpoint_bytes(&rank.state)?;
         if state == Bytes::ZERO {
             return Ok(Bytes::ZERO);
         }
@@ -121,19 +99,26 @@ impl<'q> SgLangPlan<'q> {
         requests::state_slots_per_request(&self.settings, &self.launch)
     }
 
-    /// Bytes of the preallocated pools that `quantity` counts. `pool_bytes` has the state slots that are set, or that a
+    /// Bytes of the rank's preallocated pools that `quantity` counts. `pool_bytes` has the state slots that are set, or that a
     /// launch makes beside a budget.
-    fn pool_part(&self, quantity: Quantity) -> Result<Bytes> {
-        let parts = self.pool().parts(self.tokens()?, &self.launch)?;
+    fn pool_part_on(&self, rank: &Rank, quantity: Quantity) -> Result<Bytes> {
+        let parts = rank.pool.parts(self.tokens_on(rank)?, &self.launch)?;
         let known = self.settings.state_slots.is_some() || self.settings.pool_tokens.is_none();
         let slots = match (quantity, self.launch_slots()?.filter(|_| known)) {
             (Quantity::PoolBytes, None) => Bytes::ZERO,
             (Quantity::PoolBytes, Some(slots)) => {
-                self.state_bytes_per_slot()?.times(slots.saturating_add(1))?
+                checkpoint_bytes(&rank.state)?.times(slots.saturating_add(1))?
             }
-            _ => self.state_pool()?,
+            _ => self.state_pool_on(rank)?,
         };
         PoolParts { state: slots.plus(parts.state)?, ..parts }.of(quantity)
+    }
+
+    /// Bytes of all preallocated pools on the rank that has most.
+    fn pool_bytes(&self) -> Result<Bytes> {
+        self.ranks
+            .iter()
+            .try_fold(Bytes::ZERO, |most, rank| Ok(most.max(self.pool_part_on(rank, Quantity::PoolBytes)?)))
     }
 
     /// Tokens of a request that one rank holds, in whole pages of `page`.
@@ -157,7 +142,7 @@ impl<'q> SgLangPlan<'q> {
     /// Of given pools, or of the smallest that serve the batch.
     fn part(&self, quantity: Quantity) -> Result<Bytes> {
         if self.settings.pool_tokens.is_some() {
-            return self.pool_part(quantity);
+            return self.pool_part_on(self.rank(), quantity);
         }
         self.serving_part(quantity, self.query.context_for(quantity)?)
     }
@@ -165,7 +150,7 @@ impl<'q> SgLangPlan<'q> {
     fn checkpoints(&self) -> Result<Bytes> {
         let interval = self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
         let states = self.query.need_context()?.get() / interval;
-        self.state_bytes_per_slot()?.times(states)?.times(self.share().requests)
+        self.charged_state()?.times(states)?.times(self.share().requests)
     }
 
     fn max_running_requests(&self) -> Result<u64> {
@@ -187,13 +172,13 @@ impl<'q> SgLangPlan<'q> {
     }
 
     fn has_state(&self) -> Result<bool> {
-        Ok(self.state_bytes_per_slot()? > Bytes::ZERO)
+        Ok(self.charged_state()? > Bytes::ZERO)
     }
 
     fn naive(&self) -> Result<Figure> {
         let naive = Naive {
             architecture: self.query.architecture,
-            rank: &self.rank,
+            rank: self.state(),
             settings: &self.settings,
             context: self.query.need_context()?,
             batch: self.share().requests,
@@ -224,10 +209,10 @@ impl Profile for SgLangPlan<'_> {
     fn figure(&self, quantity: Quantity) -> Result<Option<Figure>> {
         Ok(Some(match quantity {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
-            Quantity::PoolBytesPerToken => Figure::Slope(self.pool().bytes_per_token()?),
+            Quantity::PoolBytesPerToken => Figure::Slope(self.pool_bytes_per_token()?),
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
             part if part.is_of_resident() => Figure::Bytes(self.part(part)?),
-            Quantity::PoolBytes => Figure::Bytes(self.pool_part(quantity)?),
+            Quantity::PoolBytes => Figure::Bytes(self.pool_bytes()?),
             Quantity::LoggedKvTokens => {
                 let (tokens, ranks) = (self.tokens()?.full, self.launch.dcp);
                 let all = tokens.checked_mul(ranks);
@@ -260,6 +245,10 @@ impl Profile for SgLangPlan<'_> {
 
     fn share(&self) -> Share {
         Share::of_groups(self.query, self.launch.attention_dp, self.launch.group)
+    }
+
+    fn layers(&self) -> Option<LayerRange> {
+        Some(self.rank().layers.clone()).filter(|_| self.ranks.len() > 1)
     }
 
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
@@ -337,12 +326,13 @@ impl Profile for SgLangPlan<'_> {
     }
 
     fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
-        let pooled = self.settings.pool_tokens.is_some();
-        Some(if pooled {
-            self.pool_part(Quantity::ResidentBytes)
-        } else {
-            self.serving_part(Quantity::ResidentBytes, context)
-        })
+        if self.settings.pool_tokens.is_some() {
+            return Some(self.pool_part_on(self.rank(), Quantity::ResidentBytes));
+        }
+        // Which rank holds most may change with the context.
+        Some(self.ranks.iter().try_fold(Bytes::ZERO, |most, rank| {
+            Ok(most.max(self.serving_part_on(rank, Quantity::ResidentBytes, context)?))
+        }))
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {

@@ -115,6 +115,23 @@ impl Pool {
         }
     }
 
+    /// Pools that hold a batch, with `full` tokens in the one that requests are counted by.
+    pub(super) fn serving_beside(&self, asked: Asked, full: u64) -> Result<PoolTokens> {
+        match self {
+            Self::Uniform(_) => Ok(PoolTokens::of_full(full)),
+            Self::Windowed(pool) => pool.window_tokens().serving_beside(asked, full),
+            Self::V4(pool) => pool.serving_beside(asked, full),
+        }
+    }
+
+    /// Whether any layer of the rank keeps tokens.
+    pub(super) fn keeps_tokens(&self) -> bool {
+        match self {
+            Self::Uniform(pool) => pool.keeps_tokens(),
+            Self::Windowed(_) | Self::V4(_) => true,
+        }
+    }
+
     /// Bytes of a budget from which pools of these tokens come: without the pages that pad tensors, which the engine
     /// allocates beyond its budget.
     pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {

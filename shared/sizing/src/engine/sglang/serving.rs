@@ -1,6 +1,7 @@
 //! The smallest pools that serve a batch, in bytes of the budget that SGLang sizes its pools from.
 
-use super::pool::{PoolParts, PoolTokens};
+use super::pool::PoolTokens;
+use super::rank::Rank;
 use super::{SgLangPlan, group_digits, is_slot_state, requests};
 use crate::engine::shard::quantity_of;
 use crate::engine::{Profile, Quantity};
@@ -45,33 +46,34 @@ impl SgLangPlan<'_> {
 
     /// The smallest pools that hold the batch: its tokens, and windows beside them in the pool's own proportion.
     pub(super) fn serving(&self, n: Tokens) -> Result<PoolTokens> {
-        self.pool().serving(self.asked(n, self.share().requests))
+        self.serving_on(self.rank(), self.asked(n, self.share().requests))
     }
 
     /// Bytes of the budget for those pools, and of the state slots.
     pub(super) fn serving_part(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-        let caches = self.pool().budget(self.serving(n)?)?;
-        let parts = PoolParts { state: caches.state.plus(self.state_pool()?)?, ..caches };
-        parts.of(quantity)?.plus(self.apart(quantity, n)?.times(self.share().requests)?)
+        self.serving_part_on(self.rank(), quantity, n)
     }
 
-    /// What one request has beside the pools and state slots: an encoder's output, and compressors without a pool.
-    fn apart(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-        self.rank.sum_with_borrowed(|component| {
-            let kind = quantity_of(component.kind);
-            let compressor = kind == Quantity::StateBytes && !is_slot_state(component.kind);
-            let counted = kind == Quantity::CrossBytes || (compressor && !self.pool().has_window_pool());
-            if counted && [kind, Quantity::ResidentBytes].contains(&quantity) {
-                return component.bytes(n);
-            }
-            Ok(Bytes::ZERO)
-        })
+    /// The same on any rank.
+    pub(super) fn serving_part_on(&self, rank: &Rank, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+        let caches = self.caches_on(rank, quantity, n)?;
+        match quantity {
+            Quantity::StateBytes | Quantity::ResidentBytes => caches.plus(self.state_pool_on(rank)?),
+            _ => Ok(caches),
+        }
+    }
+
+    /// The same without the state slots.
+    pub(super) fn caches_on(&self, rank: &Rank, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+        let requests = self.share().requests;
+        let pools = rank.pool.budget(self.serving_on(rank, self.asked(n, requests))?)?;
+        pools.of(quantity)?.plus(apart(rank, quantity, n)?.times(requests)?)
     }
 
     /// Whether one request is so short that its pools are the least that a launch accepts.
     fn is_least(&self, n: Tokens) -> Result<bool> {
         let one = self.asked(n, 1);
-        Ok(self.pool().serving(one)?.full > one.slots)
+        Ok(self.serving_on(self.rank(), one)?.full > one.slots)
     }
 
     /// What one more token of one request adds to the pools.
@@ -84,17 +86,17 @@ impl SgLangPlan<'_> {
 
     /// What a request takes whatever its length: its own state, and windows whose pool does not follow the tokens.
     pub(super) fn fixed(&self) -> Result<Bytes> {
-        let cross = self.apart(Quantity::CrossBytes, self.query.context.unwrap_or_default())?;
+        let cross = apart(self.rank(), Quantity::CrossBytes, self.query.context.unwrap_or_default())?;
         let state = self.state_bytes_per_slot()?.plus(cross)?;
         if let Some(n) = self.query.context.filter(|n| matches!(self.is_least(*n), Ok(true))) {
-            let least = self.pool().serving(self.asked(n, 1))?;
+            let least = self.serving_on(self.rank(), self.asked(n, 1))?;
             return self.pool().budget(least)?.of(Quantity::ResidentBytes)?.plus(state);
         }
         if let Some(own) = self.pool().state_of_request() {
             return own?.plus(state);
         }
         let own_window_pool = self.pool().has_window_pool();
-        self.rank.sum_with_borrowed(|component| match quantity_of(component.kind) {
+        self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::WindowBytes if !own_window_pool => Ok(Bytes::ZERO),
             _ => component.growth.fixed(self.query.context),
         })
@@ -162,6 +164,19 @@ impl SgLangPlan<'_> {
         let context = || Ok(self.query.max_model_len().unwrap_or(1));
         requests::admitted(&self.settings, &self.launch, capacity, slots.map(Ok), context).map(Some)
     }
+}
+
+/// What one request has on the rank beside the pools and state slots: an encoder's output, and compressors without a pool.
+fn apart(rank: &Rank, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+    rank.state.sum_with_borrowed(|component| {
+        let kind = quantity_of(component.kind);
+        let compressor = kind == Quantity::StateBytes && !is_slot_state(component.kind);
+        let counted = kind == Quantity::CrossBytes || (compressor && !rank.pool.has_window_pool());
+        if counted && [kind, Quantity::ResidentBytes].contains(&quantity) {
+            return component.bytes(n);
+        }
+        Ok(Bytes::ZERO)
+    })
 }
 
 fn multiply(slots: u64, requests: u64) -> Result<u64> {

@@ -35,7 +35,7 @@ impl SgLangPlan<'_> {
         }
         // Drafts share the memory of slots with states that wait to be verified.
         let budget = self.settings.available_kv_bytes.filter(|_| self.settings.draft_tokens() == 0);
-        let state = self.state_bytes_per_slot()?;
+        let state = self.charged_state()?;
         Ok(budget.filter(|_| state > Bytes::ZERO).map(|budget| by_ratio(Budget::Caches(budget), state)))
     }
 
@@ -60,7 +60,7 @@ impl SgLangPlan<'_> {
 
     /// Divides `memory` as a launch does; `None` where the states take more.
     pub(super) fn shares(&self, memory: Bytes) -> Result<Option<Shares>> {
-        let state = self.state_bytes_per_slot()?;
+        let state = self.charged_state()?;
         if state == Bytes::ZERO {
             return Ok(Some(Shares { caches: memory, slots: None }));
         }
@@ -73,7 +73,7 @@ impl SgLangPlan<'_> {
     /// What a slot holds and which slots a request takes: `a slot is 45 layers × 524,288 B recurrent_state f32 + …`.
     pub(super) fn slot_words(&self) -> Result<String> {
         let mut parts: Vec<String> = Vec::new();
-        for (component, layers) in self.rank.components_with_borrowed() {
+        for (component, layers) in self.state().components_with_borrowed() {
             if is_slot_state(component.kind) {
                 let bytes = group_digits(component.bytes(Tokens::new(0))?.get());
                 let layers = counted(layers, "layer", "layers");
@@ -92,19 +92,21 @@ impl SgLangPlan<'_> {
         Ok(format!("a slot is {}; {which}; one more takes padded batches", parts.join(" + ")))
     }
 
-    /// Whether `memory` makes pools that serve the batch, and admits its requests at once, in the engine's own arithmetic:
-    /// tensors have a page more than their tokens, which no budget counts.
+    /// Whether `memory` on every rank makes pools that serve the batch, and admits its requests at once, in the engine's own
+    /// arithmetic: tensors have a page more than their tokens, which no budget counts.
     pub(super) fn serves(&self, memory: Bytes) -> Result<bool> {
         let Some(shares) = self.shares(memory)? else { return Ok(false) };
-        let states = self.state_pool()?;
-        let caches = Bytes::new(self.part(Quantity::ResidentBytes)?.get().saturating_sub(states.get()));
+        let n = self.query.need_context()?;
+        let caches = self.ranks.iter().try_fold(Bytes::ZERO, |most, rank| {
+            Ok::<_, Error>(most.max(self.caches_on(rank, Quantity::ResidentBytes, n)?))
+        })?;
         if caches > shares.caches {
             return Ok(false);
         }
         let mut capacity = None;
-        if caches > Bytes::ZERO {
-            let Ok(made) = self.of_budget(shares.caches.get()) else { return Ok(false) };
-            if made.full < self.serving(self.query.need_context()?)?.full {
+        if self.ranks.iter().any(|rank| rank.pool.keeps_tokens()) {
+            let Ok(made) = self.of_budget(self.rank(), shares.caches.get()) else { return Ok(false) };
+            if made.full < self.serving(n)?.full {
                 return Ok(false);
             }
             capacity = Some(made.full);
@@ -140,7 +142,7 @@ impl SgLangPlan<'_> {
                            counts none";
             return Ok(unknown.to_owned());
         };
-        let states = self.state_bytes_per_slot()?.times(slots.saturating_add(1))?;
+        let states = self.charged_state()?.times(slots.saturating_add(1))?;
         let slots = group_digits(slots);
         if self.fixed_slots().is_some() {
             let counted = if self.settings.pool_tokens.is_some() { "; pool_bytes counts none" } else { "" };

@@ -71,6 +71,10 @@ impl UniformPool {
         PoolParts { kv, index, ..PoolParts::default() }
     }
 
+    pub(super) fn keeps_tokens(&self) -> bool {
+        self.kv > Bytes::ZERO || self.index > Bytes::ZERO
+    }
+
     fn cell(&self) -> Result<Bytes> {
         self.kv.plus(self.index)
     }

@@ -307,8 +307,14 @@ impl V4Pool {
 
     /// The smallest pools that serve a batch, with rings for the requests of the launch, or of one that admits them all.
     pub(super) fn serving(&self, asked: Asked) -> Result<PoolTokens> {
-        let pools = self.tokens.serving(asked)?;
-        Ok(PoolTokens { full: pools.full.max(self.page), rings: asked.requests.max(self.requests), ..pools })
+        let full = self.tokens.serving(asked)?.full.max(self.page);
+        self.serving_beside(asked, full)
+    }
+
+    /// The same with `full` tokens.
+    pub(super) fn serving_beside(&self, asked: Asked, full: u64) -> Result<PoolTokens> {
+        let pools = self.tokens.serving_beside(asked, full)?;
+        Ok(PoolTokens { rings: asked.requests.max(self.requests), ..pools })
     }
 
     /// What a budget counts for these tokens, and state of every request slot.

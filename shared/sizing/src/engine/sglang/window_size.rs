@@ -26,6 +26,9 @@ pub(super) enum WindowSize {
     /// All layers have windows: the only pool, and no request may be longer than it (`hybrid_swa_token_capacity`,
     /// `get_worker_info`).
     Alone(LiveWindows),
+    /// All layers of this pipeline rank have windows, and others keep every token: all ranks have as many tokens, and no ratio
+    /// applies here (`_solve_pool_sizes`).
+    AsFull,
     /// What the admitted requests can hold at worst.
     Cap(WindowCap),
 }
@@ -59,7 +62,7 @@ impl WindowTokens {
     pub(super) fn beside(&self, full: u64) -> Result<u64> {
         let ratio = match self.size {
             WindowSize::Ratio(ratio) => ratio,
-            WindowSize::Alone(_) => return Ok(full),
+            WindowSize::Alone(_) | WindowSize::AsFull => return Ok(full),
             WindowSize::Cap(cap) => return cap.of_launch(),
         };
         let window = window_of_ratio(full, ratio, self.page);
@@ -82,11 +85,10 @@ impl WindowTokens {
     /// is that of the launch, or of one that admits them all.
     pub(super) fn serving(&self, asked: Asked) -> Result<PoolTokens> {
         let all = asked.all_slots()?;
-        let (full, window) = match self.size {
+        let full = match self.size {
             WindowSize::Ratio(ratio) => {
                 let windows = asked.window_slots(self.longest, self.page)?.max(self.least());
-                let full = tokens_for_window(windows, ratio, self.page)?.max(all);
-                (full, window_of_ratio(full, ratio, self.page))
+                tokens_for_window(windows, ratio, self.page)?.max(all)
             }
             WindowSize::Alone(live) => {
                 // The last request to be admitted needs room for all its tokens beside what the others hold.
@@ -97,10 +99,19 @@ impl WindowTokens {
                 };
                 let last = Asked { requests: asked.requests.min(1), ..asked };
                 let overflow = || Error::overflow("tokens of the window pool");
-                let tokens = others.all_slots()?.checked_add(last.all_slots()?).ok_or_else(overflow)?;
-                (tokens, tokens)
+                others.all_slots()?.checked_add(last.all_slots()?).ok_or_else(overflow)?
             }
-            WindowSize::Cap(cap) => (all, cap.tokens(asked.requests.max(cap.requests))?),
+            WindowSize::AsFull | WindowSize::Cap(_) => all,
+        };
+        self.serving_beside(asked, full)
+    }
+
+    /// The same with `full` tokens in the pool that requests are counted by.
+    pub(super) fn serving_beside(&self, asked: Asked, full: u64) -> Result<PoolTokens> {
+        let window = match self.size {
+            WindowSize::Ratio(ratio) => window_of_ratio(full, ratio, self.page),
+            WindowSize::Alone(_) | WindowSize::AsFull => full,
+            WindowSize::Cap(cap) => cap.tokens(asked.requests.max(cap.requests))?,
         };
         Ok(PoolTokens { full, window: Some(window), rings: 0 })
     }
@@ -109,7 +120,7 @@ impl WindowTokens {
     pub(super) fn ratio(&self) -> Option<f64> {
         match self.size {
             WindowSize::Ratio(ratio) => Some(ratio),
-            WindowSize::Alone(_) | WindowSize::Cap(_) => None,
+            WindowSize::Alone(_) | WindowSize::AsFull | WindowSize::Cap(_) => None,
         }
     }
 
@@ -126,6 +137,10 @@ impl WindowTokens {
                 "room for one whole request, which may be no longer than the pool, and for {} tokens of each further one",
                 group_digits(live.request)
             ),
+            WindowSize::AsFull => {
+                "a token for each of the pipeline ranks that keep every token, as all ranks have as many"
+                    .to_owned()
+            }
             WindowSize::Cap(_) => "as many as the requests of the launch hold at worst".to_owned(),
         }
     }

@@ -9,6 +9,7 @@ use crate::architecture::Architecture;
 use crate::engine::Quantity;
 use crate::engine::shard::{RankState, quantity_of};
 use crate::growth::Growth;
+use crate::mixer::Mixer;
 use crate::settings::Settings;
 use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
@@ -66,7 +67,9 @@ impl WindowedPool {
         full = full.plus(drafts.kv)?;
         window = window.plus(drafts.window)?;
         let live = LiveWindows::new(settings, launch, longest)?;
+        let other_ranks_keep = keeps_every_token(architecture);
         let size = match (full_layer, request_cap(settings, launch, live)) {
+            (None, _) if other_ranks_keep => WindowSize::AsFull,
             (None, _) => WindowSize::Alone(live),
             (Some(_), Some(cap)) => WindowSize::Cap(cap),
             (Some(_), None) => WindowSize::Ratio(
@@ -105,7 +108,7 @@ impl WindowedPool {
                 let (numerator, denominator) = decimal(ratio)?;
                 full.plus(BytesPerToken::new(self.window.times(numerator)?, denominator)?)
             }
-            WindowSize::Alone(_) => BytesPerToken::new(self.window, 1),
+            WindowSize::Alone(_) | WindowSize::AsFull => BytesPerToken::new(self.window, 1),
             WindowSize::Cap(_) => Ok(full),
         }
     }
@@ -118,7 +121,9 @@ impl WindowedPool {
                 let cell = full_cell as f64 + ratio * self.window.get() as f64;
                 self.of_tokens(truncated(floor_divided(available as f64, cell)), launch)
             }
-            WindowSize::Alone(_) => self.of_tokens(available / self.window.get().max(1), launch),
+            WindowSize::Alone(_) | WindowSize::AsFull => {
+                self.of_tokens(available / self.window.get().max(1), launch)
+            }
             WindowSize::Cap(cap) => {
                 let window = cap.of_launch()?;
                 let fixed = self.window.times(window)?.get();
@@ -139,7 +144,7 @@ impl WindowedPool {
         let full = aligned(tokens, launch.page);
         let window = match self.tokens.size {
             WindowSize::Cap(cap) => cap.of_launch()?.min(tokens),
-            WindowSize::Ratio(_) | WindowSize::Alone(_) => self.tokens.beside(full)?,
+            WindowSize::Ratio(_) | WindowSize::Alone(_) | WindowSize::AsFull => self.tokens.beside(full)?,
         };
         Ok(PoolTokens { full, window: Some(window), rings: 0 })
     }
@@ -148,7 +153,9 @@ impl WindowedPool {
     pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {
         let window = match self.tokens.size {
             WindowSize::Ratio(ratio) => part_of(BytesPerToken::new(self.window, 1)?, tokens.full, ratio)?,
-            WindowSize::Alone(_) | WindowSize::Cap(_) => self.window.times(tokens.window.unwrap_or(0))?,
+            WindowSize::Alone(_) | WindowSize::AsFull | WindowSize::Cap(_) => {
+                self.window.times(tokens.window.unwrap_or(0))?
+            }
         };
         let (kv, index) = (self.full.times(tokens.full)?, self.index.times(tokens.full)?);
         Ok(PoolParts { kv, index, window, state: Bytes::ZERO })
@@ -181,6 +188,14 @@ impl WindowedPool {
 fn request_cap(settings: &Settings, launch: &Launch, live: LiveWindows) -> Option<WindowCap> {
     let requests = requests::asked(launch).filter(|_| settings.radix_cache == Some(false))?;
     Some(WindowCap::new(live, 0, requests, launch.page))
+}
+
+/// Whether the model has a layer that keeps every token, be it on another rank.
+fn keeps_every_token(architecture: &Architecture) -> bool {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    mixers.any(|mixer| {
+        matches!(mixer, Mixer::Full(_) | Mixer::IndexedFull(..) | Mixer::Mla(_) | Mixer::Dsa { .. })
+    })
 }
 
 fn window_of(growth: Growth) -> u64 {
