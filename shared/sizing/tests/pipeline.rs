@@ -229,3 +229,34 @@ fn the_first_ranks_of_tensorrt_llm_have_the_layers_left_over() {
     let asked = [("pp", "3"), ("context", "32000")];
     assert_eq!(resident(&model, "trtllm", &asked), 2 * 32_000 * 256);
 }
+
+/// Ranks that an engine does not start with: parts of the tensor-parallel ones. TensorRT-LLM's attention data parallelism
+/// has a group for each of them.
+#[test]
+fn rank_counts_that_cannot_be_are_refused() {
+    let refusal = |id: &str, engine: &str, pairs: &[(&str, &str)]| {
+        let (architecture, own) = (catalogued(id), settings(pairs));
+        let query = Query::new(&architecture, engine.parse().unwrap(), &own).unwrap();
+        report(&query).err().map(|error| error.to_string())
+    };
+    for (id, engine, pairs, place) in [
+        ("qwen3-8b", SGLANG, &[("dcp", "2")] as &[_], "dcp: "),
+        ("kimi-k2.6", SGLANG, &[("dcp", "2")], "dcp: "),
+        ("kimi-k2.6", SGLANG, &[("tp", "8"), ("dcp", "16")], "dcp: "),
+        ("kimi-k2.6", SGLANG, &[("tp", "8"), ("dcp", "3")], "dcp: "),
+        ("qwen3-8b", SGLANG, &[("tp", "8"), ("dp", "4"), ("dcp", "4")], "dcp: "),
+        ("mimo-v2-flash", SGLANG, &[("tp", "8"), ("dp", "3")], "dp: "),
+        ("mimo-v2-flash", SGLANG, &[("tp", "8"), ("dp", "16")], "dp: "),
+        ("qwen3-8b", "trtllm", &[("tp", "8"), ("dp", "3")], "dp: "),
+    ] {
+        let error = refusal(id, engine, pairs).unwrap_or_default();
+        assert!(error.starts_with(place), "{id} {pairs:?}: {error}");
+    }
+    for (id, engine, pairs) in [
+        ("kimi-k2.6", SGLANG, &[("tp", "8"), ("dcp", "8")]),
+        ("mimo-v2-flash", SGLANG, &[("tp", "8"), ("dp", "2")]),
+        ("qwen3-8b", "trtllm", &[("tp", "8"), ("dp", "8")]),
+    ] {
+        assert_eq!(refusal(id, engine, pairs), None, "{id} {pairs:?}");
+    }
+}

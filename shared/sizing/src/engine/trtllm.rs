@@ -4,7 +4,7 @@ use super::logical::{DensePlan, DenseRules};
 use super::shard::{Surplus, UnevenHeads, shares_evenly};
 use super::share::Share;
 use super::{Profile, Query};
-use crate::Result;
+use crate::{Error, Result};
 use crate::architecture::Architecture;
 use crate::fact::Fact;
 use crate::mixer::Mixer;
@@ -28,6 +28,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     rules.warnings.retain(|warning| warning.field != "dp");
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
     if let Some(groups) = rules.settings.dp.filter(|groups| *groups > 1) {
+        check_groups(groups, rules.settings.tp())?;
         rules.split.tp = 1;
         rules.groups = groups;
         rules.warnings.extend(Share::of_groups(query, groups, 1).warning(query.batch));
@@ -45,6 +46,18 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
         rules.warnings.push(Warning::new("tp", message));
     }
     Ok(Box::new(DensePlan::new(query, rules)?))
+}
+
+/// Attention data parallelism is on or off: a group for each tensor-parallel rank (`Mapping.dp_size`).
+fn check_groups(groups: u64, tp: u64) -> Result<()> {
+    if groups == tp {
+        return Ok(());
+    }
+    let what = format!(
+        "{groups} groups of data-parallel attention, but TensorRT-LLM has one for each of the {tp} tensor-parallel ranks; \
+         set both to the same number"
+    );
+    Err(Error::setting("dp", what))
 }
 
 fn uneven_heads(architecture: &Architecture, tp: u64) -> Option<&Fact> {

@@ -257,7 +257,8 @@ mod tests {
         match name {
             "context" => "5000",
             "batch" => "3",
-            "n_seq_max" => "4",
+            // TensorRT-LLM has a data-parallel group for each of the ranks of `usual`.
+            "n_seq_max" | "dp" => "4",
             "mla_storage" => "expanded",
             "kv_dtype" | "k_dtype" | "v_dtype" | "cross_dtype" => "f32",
             "index_dtype" => "fp4",

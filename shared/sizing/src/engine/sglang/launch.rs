@@ -73,18 +73,37 @@ pub(super) fn gpu_warning(settings: &Settings) -> Option<Warning> {
     (!known).then(|| Warning::new("gpu", format!("no rule knows {gpu:?}; the figures are those of an H100")))
 }
 
-/// Refuses context-parallel ranks that are not a part of the tensor-parallel ones (`initialize_model_parallel`).
+/// Refuses ranks that cannot be: groups of data-parallel attention and context-parallel ranks are parts of the
+/// tensor-parallel ones (`handle_data_parallelism`, `initialize_model_parallel`).
 ///
 /// # Errors
 ///
 /// The setting that does not fit.
 pub(super) fn check_ranks(settings: &Settings) -> Result<()> {
-    let (tp, dcp) = (settings.tp(), settings.dcp());
-    if tp.is_multiple_of(dcp) {
+    let (tp, dcp, groups) = (settings.tp(), settings.dcp(), settings.dp.unwrap_or(1));
+    if !tp.is_multiple_of(groups) {
+        let what = format!(
+            "{groups} groups of data-parallel attention must divide the {tp} tensor-parallel ranks, which they share out; \
+             SGLang refuses this"
+        );
+        return Err(Error::setting("dp", what));
+    }
+    if !tp.is_multiple_of(dcp) {
+        let what = format!(
+            "{dcp} context-parallel ranks must divide the {tp} tensor-parallel ones, whose ranks they are; SGLang refuses \
+             this"
+        );
+        return Err(Error::setting("dcp", what));
+    }
+    let group = tp / groups;
+    if group.is_multiple_of(dcp) {
         return Ok(());
     }
+    // SGLang divides K/V heads by `attn_tp // dcp` (`get_num_kv_heads`), and has no rule where that is nothing.
     let what = format!(
-        "{dcp} context-parallel ranks must divide the {tp} tensor-parallel ones, whose ranks they are; SGLang refuses this"
+        "{dcp} context-parallel ranks hold the tokens of one request, but a group of data-parallel attention has {}; no rule \
+         says how several groups share them",
+        crate::state::counted(group, "rank", "ranks")
     );
     Err(Error::setting("dcp", what))
 }
@@ -102,12 +121,12 @@ impl Launch {
             8192
         };
         let attention_dp = settings.dp.unwrap_or(1);
-        let group = (settings.tp() / attention_dp).max(1);
+        let group = settings.tp() / attention_dp;
         let uniform = classes::pool_kind(query.architecture) == classes::PoolKind::Uniform;
         let dcp = if uniform { settings.dcp() } else { 1 };
         let overlaps = settings.async_scheduling != Some(false) && settings.pp() == 1;
         Self {
-            split: Split { recurrent_tp: group, ..Split::even((group / dcp).max(1)) },
+            split: Split { recurrent_tp: group, ..Split::even(group / dcp) },
             dcp,
             attention_dp,
             group,
