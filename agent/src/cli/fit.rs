@@ -108,6 +108,7 @@ impl Question<'_> {
         if !room.is_dense() {
             let asked = Query { context: largest_context.filter(|_| !unbounded), ..query.clone() };
             warnings.extend(report(&asked)?.warnings);
+            warnings.extend(room.division()?);
         }
         let fit = Fit {
             model: model.label.clone(),

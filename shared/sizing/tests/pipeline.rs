@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use kvscope_sizing::engine::{
-    Engine, EngineKind, Figure, Query, answer, largest_batch_in, largest_context_in, report,
+    Engine, EngineKind, Figure, Query, Room, answer, largest_batch_in, largest_context_in, report,
     reserved_bytes,
 };
 use kvscope_sizing::{
-    Architecture, Bytes, LargestContext, Settings, Tokens, catalogue, find_entry, read_config,
+    Architecture, Bytes, LargestContext, Settings, StateModel, Tokens, catalogue, find_entry, read_config,
 };
 
 const SGLANG: &str = "sglang@0.5.23";
@@ -259,4 +259,24 @@ fn rank_counts_that_cannot_be_are_refused() {
     ] {
         assert_eq!(refusal(id, engine, pairs), None, "{id} {pairs:?}");
     }
+}
+
+/// Nemotron 3 Nano 4B: 21 layers of 96 × 80 × 128 f32 values and 3 × 9728 bf16 ones, of which a launch makes as many as 9/19
+/// of the memory hold.
+#[test]
+fn fit_says_which_part_of_the_memory_is_of_states() {
+    let nano = catalogued("nemotron-3-nano-4b");
+    let (memory, slot) = (10_000_001_661_u64, 21 * (96 * 80 * 128 * 4 + 3 * 9728 * 2));
+    let slots = memory * 9 / 19 / slot;
+    let told = |pairs: &[(&str, &str)]| {
+        let own = settings(pairs);
+        let state = StateModel::new(&nano, &own).unwrap();
+        let query = Query::new(&nano, SGLANG.parse().unwrap(), &own).unwrap();
+        Room { query, state: &state, memory: Bytes::new(memory) }.division().unwrap()
+    };
+    let message = told(&[("batch", "3")]).unwrap().message;
+    assert!(message.contains("9/19 of the memory to states"), "{message}");
+    assert!(message.contains(&format!(" {} slots and one more", slots - 1)), "{message}");
+    assert!(message.contains(&Bytes::new(slots * slot).to_string()), "{message}");
+    assert_eq!(told(&[("state_slots", "15")]), None);
 }

@@ -7,6 +7,7 @@ use super::{Query, profile, reserved_bytes};
 use crate::capacity::{LargestContext, largest_fitting};
 use crate::settings::Settings;
 use crate::size::StateModel;
+use crate::warning::Warning;
 use crate::{Bytes, Error, ErrorKind, Result, Tokens};
 
 /// No server runs as many requests at once.
@@ -36,6 +37,18 @@ impl Room<'_> {
     /// Whether the growth function answers: logical bytes without ranks or pools.
     pub fn is_dense(&self) -> bool {
         self.query.engine.is_dense(self.query.settings)
+    }
+
+    /// How the engine divides the memory, where no setting says it.
+    ///
+    /// # Errors
+    ///
+    /// Settings that do not fit the model, or an overflow.
+    pub fn division(&self) -> Result<Option<Warning>> {
+        if self.is_dense() {
+            return Ok(None);
+        }
+        profile(&self.query)?.warn_of_memory(self.memory)
     }
 
     /// The most tokens that each request of the batch can have.

@@ -116,6 +116,11 @@ pub(crate) trait Profile {
         Ok(Division { caches: memory, state_slots: None })
     }
 
+    /// Says how `memory` is divided between pools, where no setting does.
+    fn warn_of_memory(&self, _memory: Bytes) -> Result<Option<Warning>> {
+        Ok(None)
+    }
+
     /// The context from which parts grow with every token, where up to there they are the least that a launch makes.
     fn grows_from(&self) -> Result<Option<Tokens>> {
         Ok(None)

@@ -318,6 +318,10 @@ impl Profile for SgLangPlan<'_> {
         Ok(Division { caches: shares.caches, state_slots })
     }
 
+    fn warn_of_memory(&self, memory: Bytes) -> Result<Option<Warning>> {
+        self.states_of_memory(memory)
+    }
+
     fn grows_from(&self) -> Result<Option<Tokens>> {
         match self.query.context.filter(|_| self.settings.pool_tokens.is_none()) {
             Some(n) => self.grows_from(n),

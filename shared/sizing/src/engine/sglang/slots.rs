@@ -135,6 +135,23 @@ impl SgLangPlan<'_> {
         Ok(())
     }
 
+    /// Says which part of `memory` a launch gives to state slots, whatever the batch, where no setting does.
+    pub(super) fn states_of_memory(&self, memory: Bytes) -> Result<Option<Warning>> {
+        let state = self.charged_state()?;
+        if state == Bytes::ZERO || self.fixed_slots().is_some() {
+            return Ok(None);
+        }
+        let slots = by_ratio(Budget::Both(memory.get()), state);
+        let states = state.times(slots.saturating_add(1))?;
+        let message = format!(
+            "not given; a launch gives {STATE_PARTS}/{} of the memory to states, {} slots and one more, {states}, whatever \
+             the batch, and the rest to caches; set state_slots for another division",
+            STATE_PARTS + CACHE_PARTS,
+            group_digits(slots)
+        );
+        Ok(Some(Warning::new("state_slots", message)))
+    }
+
     /// How many slots a launch makes where none are set.
     fn slots_not_given(&self) -> Result<String> {
         let Some(slots) = self.launch_slots()? else {
