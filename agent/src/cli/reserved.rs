@@ -41,6 +41,13 @@ pub(super) fn reserved_text(beside: &Reservation) -> String {
     if !beside.padding.is_empty() || beside.rest != Rest::None {
         let _ = write!(text, "\n{}", between.render());
     }
+    if let Some(decoding) = beside.decoding {
+        let _ = writeln!(
+            text,
+            "\nHeld while the batch decodes: {decoding}; {} are reserved, so that it is admitted",
+            beside.reserved
+        );
+    }
     if let Some(why) = beside.once_why.filter(|_| beside.once > Bytes::ZERO) {
         let _ = writeln!(text, "\nOnce for the whole pool, and in neither figure: {}, {why}", beside.once);
     }

@@ -46,6 +46,7 @@ pub(super) fn beside(page: Page) -> AnyView {
                     <p class="quiet">{note}</p>
                     {parts(&beside, units)}
                     {between(&beside, units)}
+                    {decoding(&beside, units)}
                     {once(&beside, units)}
                     {told}
                 </section>
@@ -132,6 +133,13 @@ fn between(beside: &Reservation, units: UnitSystem) -> AnyView {
         </table>
     }
     .into_any()
+}
+
+/// What the batch holds once it is admitted.
+fn decoding(beside: &Reservation, units: UnitSystem) -> AnyView {
+    let Some(held) = beside.decoding else { return nothing() };
+    let words = format!("Held while the batch decodes: {}.", held.display(units));
+    view! { <p class="quiet" data-value=held.get().to_string()>{words}</p> }.into_any()
 }
 
 /// What no request holds.

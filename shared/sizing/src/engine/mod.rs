@@ -131,6 +131,11 @@ pub(crate) trait Profile {
         None
     }
 
+    /// Bytes of the batch while it decodes, where the engine admits it with room for more.
+    fn decoding(&self) -> Result<Option<Bytes>> {
+        Ok(None)
+    }
+
     /// Bytes that the pool has once, whatever it holds, beside what it reserves for requests.
     fn pool_overhead(&self) -> Result<Bytes> {
         Ok(Bytes::ZERO)

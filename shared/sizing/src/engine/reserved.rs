@@ -34,6 +34,10 @@ pub struct Reservation {
     pub padding: Vec<Padding>,
     /// What is left between both.
     pub rest: Rest,
+    /// Of the reserved bytes, those that the batch holds while it decodes, where it is admitted with room for more; `None`
+    /// where it holds all of them.
+    #[serde(rename = "decoding_bytes")]
+    pub decoding: Option<Bytes>,
     /// Bytes that the pool has once, whatever it holds, beside what is reserved for requests.
     #[serde(rename = "once_bytes")]
     pub once: Bytes,
@@ -135,6 +139,7 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         parts,
         padding,
         rest: differences.rest(logical, explained, reserved),
+        decoding: plan.decoding()?.filter(|decoding| *decoding < reserved),
         once,
         once_why: (once > Bytes::ZERO).then(|| plan.overhead_words()),
     })

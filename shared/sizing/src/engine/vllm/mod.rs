@@ -173,6 +173,10 @@ impl Profile for VllmPlan<'_> {
         Some(self.needed_bytes(context.get()).and_then(|bytes| bytes.times(self.batch)))
     }
 
+    fn decoding(&self) -> Result<Option<Bytes>> {
+        self.context.map(|context| self.decoding(context.get())).transpose()
+    }
+
     /// The block that is never handed out: every version's pool has it, whether the start-up check counts it or not
     /// (`block_pool.py`: `null_block = free_block_queue.popleft()`).
     fn pool_overhead(&self) -> Result<Bytes> {

@@ -5,9 +5,6 @@ use super::parts::kind_of;
 use crate::engine::{Padding, Quantity};
 use crate::{Bytes, Result};
 
-/// The row of what windows may hold beyond their tokens.
-const IN_FLIGHT: &str = "windows beyond their tokens";
-
 impl VllmPlan<'_> {
     /// Padding layers over real ones, of the kind that loses most.
     pub(super) fn padding_fraction(&self) -> f64 {
@@ -23,15 +20,8 @@ impl VllmPlan<'_> {
     /// Rows of the batch's own blocks, each request `length` tokens long.
     pub(super) fn held_rows(&self, length: u64) -> Result<Vec<Padding>> {
         let mut held = Rows { null_block: Bytes::ZERO, ..self.rows(length)? }.named();
-        let decoding = self.decoding(length)?;
         for row in &mut held {
             row.bytes = row.bytes.times(self.batch)?;
-            if row.what == IN_FLIGHT {
-                let why = &row.why;
-                row.why = format!(
-                    "{why}; a request is admitted with room for it, and while the batch decodes it holds {decoding}"
-                );
-            }
         }
         Ok(held)
     }
@@ -106,9 +96,10 @@ impl Rows {
                 "a block is as wide as the widest group; others leave the rest unused",
             ),
             (
-                IN_FLIGHT,
+                "windows beyond their tokens",
                 self.in_flight,
-                "a window keeps what is in flight until it is settled, and the block that it starts in",
+                "a window keeps what is in flight until it is settled, and the block that it starts in; a request is admitted with \
+                 room for it",
             ),
             (
                 "compressor state beyond its tokens",
