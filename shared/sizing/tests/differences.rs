@@ -184,3 +184,13 @@ fn chunked_layers_follow_the_default_of_the_version() {
     assert_eq!(reserved("vllm@0.33"), 12 * 4096 * 100_000 + 36 * 4096 * 1536 * 16);
     assert_eq!(reserved("vllm@0.33"), 8_539_078_656);
 }
+
+/// DeepSeek-V4-Flash launched for fewer requests than the batch has, and for as many.
+#[test]
+fn rings_of_a_smaller_launch_are_named() {
+    for requests in ["4", "50"] {
+        let asked = [("context", "10000"), ("batch", "50"), ("max_running_requests", requests)];
+        let found = beside("deepseek-v4-flash", "sglang@0.5.23", &asked);
+        assert!(!why(&found).contains("not named"), "{requests}: {}", why(&found));
+    }
+}
