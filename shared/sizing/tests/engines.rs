@@ -1,4 +1,5 @@
-//! Engine profiles other than vLLM's, against figures that the engines' planners print or that are derived by hand.
+//! Engine profiles other than those of vLLM and llama.cpp, against figures that the engines' planners print or that are
+//! derived by hand.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 #![allow(
@@ -6,37 +7,18 @@
     reason = "the figures are exact: whole numbers below 2^53, or halves and quarters"
 )]
 
-use kvscope_sizing::engine::{EngineReport, Figure, Query, answer, report};
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{catalogued, figure, report_of, settings};
+use kvscope_sizing::engine::{Figure, Query, answer};
 use kvscope_sizing::{Architecture, Settings, Tokens, catalogue, find_entry, read_config};
 
 const LLAMA_8B: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
     "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096, "max_position_embeddings": 131072}"#;
 
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
-    for (name, value) in pairs {
-        settings.set(name, value).unwrap();
-    }
-    settings
-}
-
-fn catalogued(id: &str) -> Architecture {
-    find_entry(id).unwrap().architecture().unwrap()
-}
-
-fn figure(architecture: &Architecture, engine: &str, pairs: &[(&str, &str)], quantity: &str) -> f64 {
-    let settings = settings(pairs);
-    let query = Query::new(architecture, engine.parse().unwrap(), &settings).unwrap();
-    answer(&query, quantity.parse().unwrap()).unwrap().as_f64()
-}
-
 fn has_windows(architecture: &Architecture) -> bool {
     figure(architecture, "logical", &[("context", "1000000")], "window_bytes") > 0.0
-}
-
-fn full_report(architecture: &Architecture, engine: &str, pairs: &[(&str, &str)]) -> EngineReport {
-    let settings = settings(pairs);
-    report(&Query::new(architecture, engine.parse().unwrap(), &settings).unwrap()).unwrap()
 }
 
 /// SGLang 0.5.23's configurator with an explicit number of requests: 3899.25 and 5586.75 B for a token of V4-Flash and
@@ -69,7 +51,7 @@ fn sglang_has_window_pools_for_some_classes_only() {
     let asked = [("tp", "2"), ("kv_dtype", "bf16")];
     assert_eq!(figure(&gemma, "sglang", &asked, "slope_bytes_per_token"), 253_952.0);
     assert!(
-        full_report(&gemma, "sglang", &asked).warnings.iter().any(|warning| warning.field == "architectures")
+        report_of(&gemma, "sglang", &asked).warnings.iter().any(|warning| warning.field == "architectures")
     );
     let flagged = read_config(
         r#"{"architectures": ["OwnForCausalLM"], "model_type": "own", "is_hybrid_swa": true,
@@ -181,12 +163,12 @@ fn sglang_reserves_every_state_slot_of_a_request() {
     let budget = with(&[("available_kv_bytes", "20GB")]);
     assert_eq!(state, 24_007_680.0);
     assert_eq!(figure(&architecture, "sglang", &budget, "max_running_requests"), 149.0);
-    let told = full_report(&architecture, "sglang", &budget).warnings;
+    let told = report_of(&architecture, "sglang", &budget).warnings;
     assert!(
         told.iter().any(|warning| warning.field == "state_slots" && warning.message.contains("748 slots"))
     );
     // A pool of given tokens says nothing of slots.
-    let found = full_report(&architecture, "sglang", &with(&[("pool_tokens", "100000")]));
+    let found = report_of(&architecture, "sglang", &with(&[("pool_tokens", "100000")]));
     let admitted = "max_running_requests".parse().unwrap();
     let why = &found.unanswered.iter().find(|row| row.quantity == admitted).unwrap().why;
     assert!(why.starts_with("state_slots: not given"), "{why}");
@@ -216,7 +198,7 @@ fn an_assumed_gpu_is_told() {
     let architecture = catalogued("deepseek-v4.1-flash");
     for engine in ["vllm", "sglang"] {
         let told = |pairs: &[(&str, &str)]| {
-            let found = full_report(&architecture, engine, pairs);
+            let found = report_of(&architecture, engine, pairs);
             found.warnings.iter().any(|warning| warning.field == "gpu" && warning.message.contains("H100"))
         };
         assert!(told(&[]) && told(&[("gpu", "abacus")]), "{engine}");
@@ -229,7 +211,7 @@ fn an_assumed_gpu_is_told() {
 fn sglang_names_the_cap_that_its_launch_does_not_set() {
     let architecture = catalogued("deepseek-v4-flash");
     let told = |pairs: &[(&str, &str)]| {
-        let found = full_report(&architecture, "sglang", pairs);
+        let found = report_of(&architecture, "sglang", pairs);
         let told = found.warnings.into_iter().find(|warning| warning.field == "max_running_requests");
         told.map_or(String::new(), |warning| warning.message)
     };
@@ -240,86 +222,6 @@ fn sglang_names_the_cap_that_its_launch_does_not_set() {
     assert_eq!(told(&launched), "");
     let cell = |pairs: &[(&str, &str)]| figure(&architecture, "sglang", pairs, "pool_bytes_per_token");
     assert_eq!(cell(&launched), cell(&[]));
-}
-
-/// Snapshots of drafting that a class does not keep (`llm_arch_supports_rs_rollback` has no Falcon-H1) are told, by the
-/// setting that asked for them.
-#[test]
-fn llama_cpp_tells_dropped_snapshots() {
-    let fields = |id: &str, pairs: &[(&str, &str)]| {
-        let warnings = full_report(&catalogued(id), "llama.cpp", pairs).warnings;
-        warnings.into_iter().map(|warning| warning.field).collect::<Vec<_>>()
-    };
-    for name in ["n_rs_seq", "num_speculative_tokens"] {
-        let asked = [("n_ctx", "4096"), (name, "2")];
-        assert!(fields("falcon-h1-34b", &asked).iter().any(|field| field == name), "{name}");
-        assert!(!fields("qwen3.5-397b-a17b", &asked).iter().any(|field| field == name), "{name}");
-    }
-}
-
-/// Ling 3 goes by one name in its config and by another in a GGUF file; both keep snapshots.
-#[test]
-fn llama_cpp_keeps_snapshots_by_either_name() {
-    let bytes = |class: &str| {
-        let config = format!(
-            r#"{{"model_type": "{class}", "num_hidden_layers": 4, "num_attention_heads": 16,
-                "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4,
-                "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
-                "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
-                "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"]}}"#
-        );
-        let asked = [("n_ctx", "4096"), ("n_rs_seq", "2")];
-        figure(&read_config(&config).unwrap(), "llama.cpp", &asked, "state_bytes")
-    };
-    let one = f64::from(3 * (32 * 128 * 128 + 3 * 8192) * 4);
-    for class in ["bailing_moe_v3", "bailingmoe3", "qwen3_5_text", "qwen35"] {
-        assert_eq!(bytes(class), 3.0 * one, "{class}");
-    }
-    assert_eq!(bytes("qwen3_next"), one);
-}
-
-/// llama.cpp's own line for Llama-3.1-8B: 10000 cells over four sequences in `q8_0` are 680 MiB.
-#[test]
-fn llama_cpp_prints_its_caches() {
-    let architecture = read_config(LLAMA_8B).unwrap();
-    let asked = [("n_ctx", "10000"), ("n_seq_max", "4"), ("kv_dtype", "q8_0")];
-    let found = full_report(&architecture, "llama.cpp", &asked);
-    assert_eq!(
-        found.log_lines,
-        [
-            "llama_kv_cache: size =  680.00 MiB (  2560 cells,  32 layers,  4/4 seqs), K (q8_0):  340.00 MiB, V (q8_0):  340.00 MiB"
-        ]
-    );
-    // 60 cells a stream are padding: 32 × 2 × 1024 × 34 / 32 B each.
-    assert_eq!(found.padding.len(), 1);
-    assert_eq!(found.padding[0].bytes.get(), 4 * 60 * 32 * 2 * 1024 / 32 * 34);
-}
-
-/// `MiMo` without flash attention: V rows of full layers are padded from 4 × 128 to 8 × 128 values.
-#[test]
-fn llama_cpp_pads_v_rows_without_flash_attention() {
-    let architecture = catalogued("mimo-v2-flash");
-    let asked = [("n_ctx", "131072"), ("flash_attn", "false")];
-    let full = f64::from(9 * (4 * 192 + 8 * 128) * 2) * 131_072.0;
-    assert_eq!(figure(&architecture, "llama.cpp", &asked, "kv_bytes"), full);
-    let found = full_report(&architecture, "llama.cpp", &asked);
-    let rows = found.padding.iter().find(|padding| padding.what.starts_with("V rows")).unwrap();
-    assert_eq!(rows.bytes.get(), 9 * 4 * 128 * 2 * 131_072);
-}
-
-/// A switch for full-size windows, and a class whose window llama.cpp does not use.
-#[test]
-fn llama_cpp_windows() {
-    let gemma = catalogued("gemma-3-27b");
-    let window = |pairs: &[(&str, &str)]| figure(&gemma, "llama.cpp", pairs, "window_bytes");
-    let cell = f64::from(52 * 16 * 2 * 128 * 2);
-    assert_eq!(window(&[("n_ctx", "32768")]), cell * 1536.0);
-    assert_eq!(window(&[("n_ctx", "32768"), ("n_ubatch", "2048")]), cell * 3072.0);
-    assert_eq!(window(&[("n_ctx", "32768"), ("swa_full", "true")]), cell * 32_768.0);
-    let mistral = catalogued("mistral-7b-v0.1");
-    let asked = [("n_ctx", "32768")];
-    assert_eq!(figure(&mistral, "llama.cpp", &asked, "window_bytes"), 0.0);
-    assert_eq!(figure(&mistral, "llama.cpp", &asked, "kv_bytes"), f64::from(32 * 2 * 1024 * 2) * 32_768.0);
 }
 
 /// Ratios by hand: 32 query heads for 8 K/V heads; 2 × 512 values for 576; 4 windows of five layers at full length.
@@ -381,7 +283,7 @@ fn trtllm_blocks_and_ranks() {
     assert_eq!(resident(&[("context", "100"), ("block_size", "64")]), token * 128.0);
     assert_eq!(resident(&[("context", "128"), ("tp", "8")]), token / 8.0 * 128.0);
     assert_eq!(resident(&[("context", "128"), ("tp", "8"), ("dp", "8")]), token * 128.0);
-    let padding = full_report(&llama, "trtllm", &[("context", "100")]).padding;
+    let padding = report_of(&llama, "trtllm", &[("context", "100")]).padding;
     assert_eq!(padding.iter().map(|row| row.bytes.get()).sum::<u64>(), 28 * 131_072);
 }
 
@@ -448,30 +350,6 @@ fn engines_reserve_at_least_the_state() {
             assert!(reserved >= logical, "{} in {engine}: {reserved} < {logical}", entry.id);
         }
     }
-}
-
-/// llama.cpp's `llm_arch_supports_rs_rollback` (October 2026) lists Qwen3.5 and not Kimi-Linear, whose 20 layers keep
-/// 3 × 3 × 4096 + 32 × 128 × 128 f32 values whatever was asked. Qwen3.6-27B's 48 layers keep four times
-/// 3 × 10240 + 48 × 128 × 128 for three snapshots.
-#[test]
-fn llama_cpp_keeps_snapshots_for_some_classes_only() {
-    let asked = [("n_ctx", "4096"), ("n_rs_seq", "3")];
-    let kimi = catalogued("kimi-linear-48b-a3b");
-    let of_kimi = figure(&kimi, "llama.cpp", &asked, "state_bytes");
-    assert_eq!(of_kimi, f64::from(20 * 4 * (9 * 4096 + 32 * 128 * 128)));
-    let warnings = full_report(&kimi, "llama.cpp", &asked).warnings;
-    assert!(warnings.iter().any(|warning| warning.field == "n_rs_seq"), "{warnings:?}");
-    let of_qwen = figure(&catalogued("qwen3.6-27b"), "llama.cpp", &asked, "state_bytes");
-    assert_eq!(of_qwen, f64::from(4 * 48 * 4 * (3 * 10_240 + 48 * 128 * 128)));
-}
-
-/// GLM-5.3-Flash pools 16 index keys when it reads them: llama.cpp keeps key, gate and pooled value of every token
-/// (`llama_memory_hybrid_idx`, October 2026), 3 × 128 f16 values in each of 11 layers.
-#[test]
-fn llama_cpp_keeps_pooled_index_keys_of_every_token() {
-    let glm = catalogued("glm-5.3-flash");
-    let found = figure(&glm, "llama.cpp", &[("n_ctx", "4096")], "index_bytes");
-    assert_eq!(found, f64::from(11 * 4096 * 3 * 128 * 2));
 }
 
 /// A list of what an engine keeps is not computed, which is not the same as an empty one.

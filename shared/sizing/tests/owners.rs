@@ -5,23 +5,13 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+#[path = "support/configs.rs"]
+mod configs;
+
+use configs::{slope, with};
 use kvscope_sizing::engine::{Query, report};
 use kvscope_sizing::{Error, Settings, StateModel, Unknown, find_entry, read_config, read_config_text};
 use serde_json::{Value, json};
-
-/// Bytes a token beyond every window, and the text of all warnings.
-fn slope(config: &Value) -> (u64, String) {
-    let architecture = read_config(&config.to_string()).unwrap_or_else(|error| panic!("{config}: {error}"));
-    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
-    let warnings: Vec<String> = architecture.warnings().iter().map(ToString::to_string).collect();
-    (state.slope(None).unwrap().whole().unwrap(), warnings.join("\n"))
-}
-
-fn with(base: &Value, changes: &Value) -> Value {
-    let mut config = base.clone();
-    config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-    config
-}
 
 fn refused(config: &Value, place: &str, word: &str) {
     let error: Error = read_config(&config.to_string()).expect_err(&config.to_string());

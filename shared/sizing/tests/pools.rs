@@ -6,23 +6,15 @@
     reason = "in tests a panic is the report, and these figures are exact"
 )]
 
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{catalogued, settings};
 use kvscope_sizing::engine::{
     Engine, EngineKind, Query, answer, largest_batch_in, largest_context_in, report, reserved_bytes,
     settings_in,
 };
-use kvscope_sizing::{Architecture, Bytes, LargestContext, Settings, Tokens, catalogue, find_entry};
-
-fn catalogued(id: &str) -> Architecture {
-    find_entry(id).unwrap().architecture().unwrap()
-}
-
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
-    for (name, value) in pairs {
-        settings.set(name, value).unwrap();
-    }
-    settings
-}
+use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, catalogue};
 
 fn figure(id: &str, pairs: &[(&str, &str)], quantity: &str) -> f64 {
     let settings = settings(pairs);

@@ -2,20 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{catalogued, settings};
 use kvscope_sizing::engine::{Query, Rest, answer, largest_context_in, report, reservation};
-use kvscope_sizing::{Architecture, Bytes, LargestContext, Settings, Tokens, find_entry};
-
-fn catalogued(id: &str) -> Architecture {
-    find_entry(id).unwrap().architecture().unwrap()
-}
-
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
-    for (name, value) in pairs {
-        settings.set(name, value).unwrap();
-    }
-    settings
-}
+use kvscope_sizing::{Architecture, Bytes, LargestContext, Tokens};
 
 fn figure(architecture: &Architecture, pairs: &[(&str, &str)], quantity: &str) -> u64 {
     let settings = settings(pairs);

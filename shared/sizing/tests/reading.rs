@@ -4,16 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+#[path = "support/configs.rs"]
+mod configs;
+
+use configs::slope;
 use kvscope_sizing::{Mixer, Settings, StateModel, Tokens, Unknown, read_config, read_config_text};
 use serde_json::{Value, json};
-
-/// Slope beyond every window, in bytes a token, and the text of all warnings.
-fn slope(config: &Value) -> (u64, String) {
-    let architecture = read_config(&config.to_string()).unwrap_or_else(|error| panic!("{config}: {error}"));
-    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
-    let warnings: Vec<String> = architecture.warnings().iter().map(ToString::to_string).collect();
-    (state.slope(None).unwrap().whole().unwrap(), warnings.join("\n"))
-}
 
 /// Qwen3-0.6B: `head_dim` 128 is explicit where hidden / heads gives 64 (`LMCache` issue 688, unsloth pull request 4757).
 #[test]

@@ -4,22 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::{Settings, StateModel, Unknown, read_config, read_config_text};
+#[path = "support/configs.rs"]
+mod configs;
+
+use configs::{slope, with};
+use kvscope_sizing::{Unknown, read_config, read_config_text};
 use serde_json::{Value, json};
-
-/// Bytes a token beyond every window, and the text of all warnings.
-fn slope(config: &Value) -> (u64, String) {
-    let architecture = read_config(&config.to_string()).unwrap_or_else(|error| panic!("{config}: {error}"));
-    let state = StateModel::new(&architecture, &Settings::default()).unwrap();
-    let warnings: Vec<String> = architecture.warnings().iter().map(ToString::to_string).collect();
-    (state.slope(None).unwrap().whole().unwrap(), warnings.join("\n"))
-}
-
-fn with(base: &Value, changes: &Value) -> Value {
-    let mut config = base.clone();
-    config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-    config
-}
 
 /// Two layers of 8 heads of 64 values.
 fn plain() -> Value {

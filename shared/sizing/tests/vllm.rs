@@ -2,24 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{catalogued, report_of, settings};
 use kvscope_sizing::engine::{EngineReport, Figure, Quantity, Query, answer, report};
-use kvscope_sizing::{Architecture, Settings, catalogue, find_entry, read_config};
-
-fn settings(given: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
-    for (name, value) in given {
-        settings.set(name, value).unwrap();
-    }
-    settings
-}
-
-fn of(architecture: &Architecture, engine: &str, given: &[(&str, &str)]) -> EngineReport {
-    let settings = settings(given);
-    report(&Query::new(architecture, engine.parse().unwrap(), &settings).unwrap()).unwrap()
-}
+use kvscope_sizing::{Settings, catalogue, find_entry, read_config};
 
 fn model(id: &str, engine: &str, given: &[(&str, &str)]) -> EngineReport {
-    of(&find_entry(id).unwrap().architecture().unwrap(), engine, given)
+    report_of(&catalogued(id), engine, given)
 }
 
 fn whole(report: &EngineReport, quantity: Quantity) -> u64 {
@@ -138,7 +129,7 @@ fn cross_attention_reserves_a_whole_batch() {
         "decoder_layers": 32, "decoder_attention_heads": 20, "encoder_layers": 32, "encoder_attention_heads": 20,
         "num_hidden_layers": 32, "max_source_positions": 1500, "max_target_positions": 448, "is_encoder_decoder": true,
         "torch_dtype": "float16"}"#;
-    let report = of(
+    let report = report_of(
         &read_config(whisper).unwrap(),
         "vllm@0.33",
         &[("max_model_len", "448"), ("max_num_batched_tokens", "8192"), ("prefix_caching", "false")],
@@ -156,7 +147,7 @@ fn layers_of_unequal_heads_add_up_in_one_block() {
             {"attention": {"n_heads_in_group": 8, "no_op": false}, "ffn": {"no_op": false}},
             {"attention": {"n_heads_in_group": null, "no_op": true}, "ffn": {"no_op": false}},
             {"attention": {"n_heads_in_group": 16, "no_op": false}, "ffn": {"no_op": false}}]}"#;
-    let report = of(&read_config(config).unwrap(), "vllm@0.33", &[("max_model_len", "4096")]);
+    let report = report_of(&read_config(config).unwrap(), "vllm@0.33", &[("max_model_len", "4096")]);
     assert_eq!(whole(&report, Quantity::NeededBytesOneRequest), 4096 * (8 + 4) * 128 * 2 * 2);
 }
 
@@ -273,7 +264,7 @@ fn without_a_longest_request_nothing_is_computed_for_zero_tokens() {
         "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
         "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
     let architecture = read_config(config).unwrap();
-    let all = of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "all")]);
+    let all = report_of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "all")]);
     assert!(all.figure(Quantity::StateBlocksPerRequest).is_none());
     let lacks = |quantity| {
         all.unanswered.iter().any(|row| row.quantity == quantity && row.why.contains("max_model_len"))
@@ -285,9 +276,10 @@ fn without_a_longest_request_nothing_is_computed_for_zero_tokens() {
     );
     assert!(all.padding.is_empty(), "{:?}", all.padding);
     // One state a request, whatever its length.
-    let none = of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none")]);
+    let none = report_of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none")]);
     let states = whole(&none, Quantity::StateBlocksPerRequest);
-    let given = of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none"), ("max_model_len", "4096")]);
+    let given =
+        report_of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none"), ("max_model_len", "4096")]);
     assert_eq!(states, whole(&given, Quantity::StateBlocksPerRequest));
     assert!(states > 0 && !given.padding.is_empty());
 }
@@ -303,7 +295,7 @@ fn a_checkpoint_may_ask_for_its_kv_format() {
         );
         let mut all = vec![("max_model_len", "16"), ("prefix_caching", "false")];
         all.extend_from_slice(given);
-        whole(&of(&read_config(&config).unwrap(), "vllm@0.33", &all), Quantity::NeededBytesOneRequest)
+        whole(&report_of(&read_config(&config).unwrap(), "vllm@0.33", &all), Quantity::NeededBytesOneRequest)
     };
     let heads = r#""num_key_value_heads": 2, "head_dim": 64"#;
     let modelopt = r#"{"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}"#;
@@ -330,7 +322,7 @@ fn a_class_that_is_gone_is_told_from_the_next_version_on() {
         "mamba_d_conv": 4}"#;
     let architecture = read_config(config).unwrap();
     let told = |engine: &str| {
-        let warnings = of(&architecture, engine, &[("max_model_len", "4096")]).warnings;
+        let warnings = report_of(&architecture, engine, &[("max_model_len", "4096")]).warnings;
         warnings.iter().any(|warning| warning.message.contains("last: 0.23"))
     };
     assert!(told("vllm@0.33") && told("vllm@0.24") && !told("vllm@0.23.0"));
@@ -342,11 +334,11 @@ fn an_encoder_keeps_nothing() {
     let config = r#"{"model_type": "bert", "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
         "dtype": "float32"}"#;
     let given = [("max_model_len", "512"), ("available_kv_bytes", "1000000000")];
-    let planned = of(&read_config(config).unwrap(), "vllm@0.33", &given);
+    let planned = report_of(&read_config(config).unwrap(), "vllm@0.33", &given);
     assert_eq!(whole(&planned, Quantity::NumBlocks), 1);
     assert_eq!(whole(&planned, Quantity::NeededBytesOneRequest), 0);
     let decoder = read_config(&config.replacen('{', r#"{"is_decoder": true, "#, 1)).unwrap();
-    assert!(whole(&of(&decoder, "vllm@0.33", &given), Quantity::NeededBytesOneRequest) > 0);
+    assert!(whole(&report_of(&decoder, "vllm@0.33", &given), Quantity::NeededBytesOneRequest) > 0);
 }
 
 /// `MiniCPM3` runs without MLA in vLLM: 2 × 40 × (64 + 32) × 2 B a layer. Without the width of K it is no latent either.
@@ -360,7 +352,7 @@ fn vllm_refuses_to_expand_heads_of_unknown_width() {
         )
     };
     let expanded = read_config(&config(r#""qk_nope_head_dim": 64,"#)).unwrap();
-    let slope = of(&expanded, "vllm", &[]).figure(Quantity::SlopeBytesPerToken).unwrap().as_f64();
+    let slope = report_of(&expanded, "vllm", &[]).figure(Quantity::SlopeBytesPerToken).unwrap().as_f64();
     assert!((slope - f64::from(2 * 2 * 40 * (64 + 32) * 2)).abs() < 1e-9);
     let partial = read_config(&config("")).unwrap();
     let settings = Settings::default();

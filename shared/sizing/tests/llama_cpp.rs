@@ -1,0 +1,120 @@
+//! llama.cpp's rules against the lines that it prints, its sources and arithmetic by hand.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "in tests a panic is the report, and these figures are exact"
+)]
+
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{catalogued, figure, report_of};
+use kvscope_sizing::read_config;
+
+const LLAMA_8B: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096, "max_position_embeddings": 131072}"#;
+
+/// Snapshots of drafting that a class does not keep (`llm_arch_supports_rs_rollback` has no Falcon-H1) are told, by the
+/// setting that asked for them.
+#[test]
+fn tells_dropped_snapshots() {
+    let fields = |id: &str, pairs: &[(&str, &str)]| {
+        let warnings = report_of(&catalogued(id), "llama.cpp", pairs).warnings;
+        warnings.into_iter().map(|warning| warning.field).collect::<Vec<_>>()
+    };
+    for name in ["n_rs_seq", "num_speculative_tokens"] {
+        let asked = [("n_ctx", "4096"), (name, "2")];
+        assert!(fields("falcon-h1-34b", &asked).iter().any(|field| field == name), "{name}");
+        assert!(!fields("qwen3.5-397b-a17b", &asked).iter().any(|field| field == name), "{name}");
+    }
+}
+
+/// Ling 3 goes by one name in its config and by another in a GGUF file; both keep snapshots.
+#[test]
+fn keeps_snapshots_by_either_name() {
+    let bytes = |class: &str| {
+        let config = format!(
+            r#"{{"model_type": "{class}", "num_hidden_layers": 4, "num_attention_heads": 16,
+                "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4,
+                "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+                "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+                "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"]}}"#
+        );
+        let asked = [("n_ctx", "4096"), ("n_rs_seq", "2")];
+        figure(&read_config(&config).unwrap(), "llama.cpp", &asked, "state_bytes")
+    };
+    let one = f64::from(3 * (32 * 128 * 128 + 3 * 8192) * 4);
+    for class in ["bailing_moe_v3", "bailingmoe3", "qwen3_5_text", "qwen35"] {
+        assert_eq!(bytes(class), 3.0 * one, "{class}");
+    }
+    assert_eq!(bytes("qwen3_next"), one);
+}
+
+/// llama.cpp's own line for Llama-3.1-8B: 10000 cells over four sequences in `q8_0` are 680 MiB.
+#[test]
+fn prints_its_caches() {
+    let architecture = read_config(LLAMA_8B).unwrap();
+    let asked = [("n_ctx", "10000"), ("n_seq_max", "4"), ("kv_dtype", "q8_0")];
+    let found = report_of(&architecture, "llama.cpp", &asked);
+    assert_eq!(
+        found.log_lines,
+        [
+            "llama_kv_cache: size =  680.00 MiB (  2560 cells,  32 layers,  4/4 seqs), K (q8_0):  340.00 MiB, V (q8_0):  340.00 MiB"
+        ]
+    );
+    // 60 cells a stream are padding: 32 × 2 × 1024 × 34 / 32 B each.
+    assert_eq!(found.padding.len(), 1);
+    assert_eq!(found.padding[0].bytes.get(), 4 * 60 * 32 * 2 * 1024 / 32 * 34);
+}
+
+/// `MiMo` without flash attention: V rows of full layers are padded from 4 × 128 to 8 × 128 values.
+#[test]
+fn pads_v_rows_without_flash_attention() {
+    let architecture = catalogued("mimo-v2-flash");
+    let asked = [("n_ctx", "131072"), ("flash_attn", "false")];
+    let full = f64::from(9 * (4 * 192 + 8 * 128) * 2) * 131_072.0;
+    assert_eq!(figure(&architecture, "llama.cpp", &asked, "kv_bytes"), full);
+    let found = report_of(&architecture, "llama.cpp", &asked);
+    let rows = found.padding.iter().find(|padding| padding.what.starts_with("V rows")).unwrap();
+    assert_eq!(rows.bytes.get(), 9 * 4 * 128 * 2 * 131_072);
+}
+
+/// A switch for full-size windows, and a class whose window llama.cpp does not use.
+#[test]
+fn windows() {
+    let gemma = catalogued("gemma-3-27b");
+    let window = |pairs: &[(&str, &str)]| figure(&gemma, "llama.cpp", pairs, "window_bytes");
+    let cell = f64::from(52 * 16 * 2 * 128 * 2);
+    assert_eq!(window(&[("n_ctx", "32768")]), cell * 1536.0);
+    assert_eq!(window(&[("n_ctx", "32768"), ("n_ubatch", "2048")]), cell * 3072.0);
+    assert_eq!(window(&[("n_ctx", "32768"), ("swa_full", "true")]), cell * 32_768.0);
+    let mistral = catalogued("mistral-7b-v0.1");
+    let asked = [("n_ctx", "32768")];
+    assert_eq!(figure(&mistral, "llama.cpp", &asked, "window_bytes"), 0.0);
+    assert_eq!(figure(&mistral, "llama.cpp", &asked, "kv_bytes"), f64::from(32 * 2 * 1024 * 2) * 32_768.0);
+}
+
+/// llama.cpp's `llm_arch_supports_rs_rollback` (October 2026) lists Qwen3.5 and not Kimi-Linear, whose 20 layers keep
+/// 3 × 3 × 4096 + 32 × 128 × 128 f32 values whatever was asked. Qwen3.6-27B's 48 layers keep four times
+/// 3 × 10240 + 48 × 128 × 128 for three snapshots.
+#[test]
+fn keeps_snapshots_for_some_classes_only() {
+    let asked = [("n_ctx", "4096"), ("n_rs_seq", "3")];
+    let kimi = catalogued("kimi-linear-48b-a3b");
+    let of_kimi = figure(&kimi, "llama.cpp", &asked, "state_bytes");
+    assert_eq!(of_kimi, f64::from(20 * 4 * (9 * 4096 + 32 * 128 * 128)));
+    let warnings = report_of(&kimi, "llama.cpp", &asked).warnings;
+    assert!(warnings.iter().any(|warning| warning.field == "n_rs_seq"), "{warnings:?}");
+    let of_qwen = figure(&catalogued("qwen3.6-27b"), "llama.cpp", &asked, "state_bytes");
+    assert_eq!(of_qwen, f64::from(4 * 48 * 4 * (3 * 10_240 + 48 * 128 * 128)));
+}
+
+/// GLM-5.3-Flash pools 16 index keys when it reads them: llama.cpp keeps key, gate and pooled value of every token
+/// (`llama_memory_hybrid_idx`, October 2026), 3 × 128 f16 values in each of 11 layers.
+#[test]
+fn keeps_pooled_index_keys_of_every_token() {
+    let glm = catalogued("glm-5.3-flash");
+    let found = figure(&glm, "llama.cpp", &[("n_ctx", "4096")], "index_bytes");
+    assert_eq!(found, f64::from(11 * 4096 * 3 * 128 * 2));
+}
