@@ -9,7 +9,8 @@
 #[path = "support/asked.rs"]
 mod asked;
 
-use asked::{catalogued, figure, report_of};
+use asked::{catalogued, figure, report_of, settings};
+use kvscope_sizing::engine::{Query, reservation};
 use kvscope_sizing::read_config;
 
 const LLAMA_8B: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
@@ -117,4 +118,55 @@ fn keeps_pooled_index_keys_of_every_token() {
     let glm = catalogued("glm-5.3-flash");
     let found = figure(&glm, "llama.cpp", &[("n_ctx", "4096")], "index_bytes");
     assert_eq!(found, f64::from(11 * 4096 * 3 * 128 * 2));
+}
+
+/// `create_memory` of `llama-model.cpp` gives recurrent memory the types `GGML_TYPE_F32` and `GGML_TYPE_F32`, whatever
+/// is asked of K and V. Qwen3.5-27B: 48 layers of 3 × 10,240 and 48 × 128 × 128 f32 values.
+#[test]
+fn state_is_f32_whatever_is_asked() {
+    let qwen = catalogued("qwen3.5-27b");
+    let asked = [("context", "10000"), ("kv_dtype", "q8_0"), ("state_dtype", "bf16"), ("conv_dtype", "f16")];
+    let bytes = f64::from(48 * (3 * 10_240 + 48 * 128 * 128) * 4);
+    assert_eq!(figure(&qwen, "llama.cpp", &asked, "state_bytes"), bytes);
+    let found = report_of(&qwen, "llama.cpp", &asked);
+    let line = found.log_lines.iter().find(|line| line.starts_with("llama_memory_recurrent")).unwrap();
+    // 48 × 3 × 10,240 × 4 B are 5.625 MiB, 48 × 48 × 128 × 128 × 4 B are 144 MiB.
+    assert!(line.ends_with("R (f32):    5.62 MiB, S (f32):  144.00 MiB"), "{line}");
+    for name in ["state_dtype", "conv_dtype"] {
+        assert!(found.warnings.iter().any(|warning| warning.field == name), "{name}: {:?}", found.warnings);
+    }
+    let settings = settings(&asked);
+    let query = Query::new(&qwen, "llama.cpp".parse().unwrap(), &settings).unwrap();
+    let beside = reservation(&query).unwrap();
+    let words: Vec<&str> = beside.parts.iter().filter_map(|part| part.worked.as_deref()).collect();
+    assert!(words.iter().any(|words| words.ends_with("compressor state (f32)")), "{words:?}");
+}
+
+/// Index keys are in the type of the K cache (`llama_kv_cache_dsa`): 21 layers × 128 f16 values, whatever is asked.
+#[test]
+fn index_keys_have_the_type_of_k() {
+    let flash = catalogued("deepseek-v4-flash");
+    let bytes = |pairs: &[(&str, &str)]| figure(&flash, "llama.cpp", pairs, "index_bytes");
+    let plain = f64::from(21 * 1024 * 128 * 2);
+    assert_eq!(bytes(&[("context", "4096")]), plain);
+    assert_eq!(bytes(&[("context", "4096"), ("index_dtype", "fp4")]), plain);
+    let warnings = report_of(&flash, "llama.cpp", &[("context", "4096"), ("index_dtype", "fp4")]).warnings;
+    assert!(warnings.iter().any(|warning| warning.field == "index_dtype"), "{warnings:?}");
+}
+
+/// 16,384 cells hold one sequence of 10,000 tokens, and 20,480 two; they do not hold four in one stream.
+#[test]
+fn a_stream_needs_cells_for_its_own_sequences() {
+    let gemma = catalogued("gemma-3-27b");
+    let told = |pairs: &[(&str, &str)]| {
+        let asked = [&[("context", "10000")], pairs].concat();
+        report_of(&gemma, "llama.cpp", &asked).warnings.iter().any(|warning| warning.field == "n_ctx")
+    };
+    assert!(!told(&[("batch", "4"), ("n_ctx", "16384"), ("n_seq_max", "1")]));
+    let unified = ("kv_unified", "true");
+    assert!(told(&[("batch", "4"), ("n_ctx", "16384"), ("n_seq_max", "4"), unified]));
+    assert!(told(&[("batch", "4"), ("n_ctx", "16384"), ("n_seq_max", "2"), unified]));
+    assert!(!told(&[("batch", "2"), ("n_ctx", "20480"), ("n_seq_max", "4"), unified]));
+    // Divided by four, each sequence has 4096 cells.
+    assert!(told(&[("batch", "1"), ("n_ctx", "16384"), ("n_seq_max", "4")]));
 }

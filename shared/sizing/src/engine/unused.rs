@@ -41,6 +41,8 @@ const OWNERS: &[(&[&str], &[EngineKind])] = &[
     (&["dcp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["dp"], &[Logical, SgLang, TrtLlm, Transformers]),
     (&["cross_dtype", "encoder_tokens"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
+    // llama.cpp keeps state in f32 and index keys in the type of its K cache.
+    (&["conv_dtype", "index_dtype", "state_dtype"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["checkpoint_interval", "naive"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
 ];
 
@@ -152,6 +154,8 @@ mod tests {
             "swa_full_tokens_ratio" => "0.5",
             "naive" => "all_layers_full",
             "cross_dtype" => "f32",
+            "conv_dtype" | "state_dtype" => "f16",
+            "index_dtype" => "fp4",
             "gpu" => "B200",
             "available_kv_bytes" => "9GB",
             "hybrid_manager" | "prefix_caching" | "async_scheduling" | "radix_cache" => "false",

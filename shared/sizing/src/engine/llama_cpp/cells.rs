@@ -27,6 +27,7 @@ pub(super) struct Cells {
     pub(super) dropped_snapshots: u64,
     ubatch: u64,
     full_window: bool,
+    unified: bool,
 }
 
 impl Cells {
@@ -62,6 +63,7 @@ impl Cells {
             dropped_snapshots,
             ubatch: settings.n_ubatch.unwrap_or(DEFAULT_UBATCH),
             full_window: settings.swa_full.unwrap_or(false),
+            unified,
         })
     }
 
@@ -75,8 +77,8 @@ impl Cells {
             );
             warnings.push(Warning::new("n_seq_max", message));
         }
-        let shared = if self.streams == 1 { query.batch.max(1) } else { 1 };
-        let needed = query.context.map(|context| context.get().saturating_mul(shared));
+        let in_stream = if self.unified { query.batch.min(self.sequences).max(1) } else { 1 };
+        let needed = query.context.map(|context| context.get().saturating_mul(in_stream));
         if let Some(needed) =
             needed.filter(|needed| query.settings.n_ctx.is_some() && *needed > self.per_stream)
         {

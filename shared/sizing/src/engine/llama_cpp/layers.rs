@@ -288,9 +288,7 @@ impl Build<'_> {
             let cache = match (kept.kind, kept.growth) {
                 (ComponentKind::IndexKey, _) => continue,
                 (ComponentKind::CompressorState, _) => {
-                    let mut cache = self.cache(Role::State, layers, [Bytes::ZERO, entry[0]], 1, kept);
-                    cache.copies = per_sequence.saturating_mul(self.cells.snapshots + 1);
-                    cache
+                    self.state_cache(layers, [Bytes::ZERO, kept.growth.entry()], kept)
                 }
                 (_, Growth::Window { window, .. }) => {
                     let cells = self.cells.window(window.get(), 1)?;
@@ -314,10 +312,7 @@ impl Build<'_> {
     fn index(&self, index: &IndexKeys, layers: u64, cells: IndexCells) -> Result<Cache> {
         let format: KvFormat = self.formats.k().format;
         let (heads, width) = (index.heads.get(), index.width.get());
-        let key = match self.formats.settings().index_dtype {
-            Some(own) => own.key(width)?.times(heads)?,
-            None => format.row(heads, width)?,
-        };
+        let key = format.row(heads, width)?;
         let own = self.cells;
         let (cell, cells, copies, ratio) = match cells {
             IndexCells::EachToken { parts } => (key.times(parts)?, own.per_stream, own.streams, 1),
@@ -343,19 +338,24 @@ impl Build<'_> {
     /// Convolution and recurrent state of every sequence and of each of its snapshots (`llama_memory_recurrent`).
     fn state(&self, components: &[StateComponent], layers: u64) -> Result<Option<Cache>> {
         let (mut conv, mut recurrent) = (Bytes::ZERO, Bytes::ZERO);
-        let mut first = None;
         for kept in components {
             match kept.kind {
                 ComponentKind::ConvState => conv = conv.plus(kept.growth.entry())?,
                 _ => recurrent = recurrent.plus(kept.growth.entry())?,
             }
-            first.get_or_insert(kept);
         }
-        let Some(kept) = first else { return Ok(None) };
+        let Some(kept) = components.first() else { return Ok(None) };
         let cell = conv.plus(recurrent)?;
-        let cache = self.cache(Role::State, layers, [conv, recurrent], 1, kept);
+        let cache = self.state_cache(layers, [conv, recurrent], kept);
+        Ok(Some(Cache { cell, ..cache }))
+    }
+
+    /// State of every sequence and snapshot. Both of its parts have one type: a context asks for no other
+    /// (`llama_model::create_memory`, `recurrent_type_r` and `recurrent_type_s`).
+    fn state_cache(&self, layers: u64, parts: [Bytes; 2], kept: &StateComponent) -> Cache {
+        let cache = self.cache(Role::State, layers, parts, 1, kept);
         let copies = self.cells.sequences.saturating_mul(self.cells.snapshots + 1);
-        Ok(Some(Cache { cell, copies, ..cache }))
+        Cache { copies, formats: [kept.format; 2], ..cache }
     }
 
     fn cache(&self, role: Role, layers: u64, [k, v]: [Bytes; 2], cells: u64, kept: &StateComponent) -> Cache {

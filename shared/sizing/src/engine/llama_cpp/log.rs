@@ -56,8 +56,9 @@ fn state_line(states: &[&Cache], cells: &Cells) -> Result<String> {
     };
     let (r, s) = (part(|cache| cache.k)?, part(|cache| cache.v)?);
     let layers: u64 = states.iter().map(|cache| cache.layers).sum();
+    let [r_format, s_format] = states[0].formats;
     Ok(format!(
-        "llama_memory_recurrent: size = {:7.2} MiB ({:6} cells, {layers:3} layers, {:2} seqs), R (f32): {:7.2} MiB, S (f32): {:7.2} MiB",
+        "llama_memory_recurrent: size = {:7.2} MiB ({:6} cells, {layers:3} layers, {:2} seqs), R ({r_format}): {:7.2} MiB, S ({s_format}): {:7.2} MiB",
         mib(r.plus(s)?),
         cells.sequences,
         cells.sequences,

@@ -96,9 +96,8 @@ impl<'q> LlamaPlan<'q> {
         let why = match quantity {
             Quantity::WindowBytes => self.cells.window_words(),
             Quantity::StateBytes => {
-                let [conv, state] = caches().next()?.formats;
-                let formats = if conv == state { conv.to_owned() } else { format!("{conv} and {state}") };
-                format!("a sequence's convolution and recurrent or compressor state ({formats})")
+                let [format, _] = caches().next()?.formats;
+                format!("a sequence's convolution and recurrent or compressor state ({format})")
             }
             _ => return None,
         };
@@ -131,15 +130,16 @@ impl<'q> LlamaPlan<'q> {
     }
 }
 
-/// The defaults of the command-line tools: f16 caches and f32 state.
+/// The defaults of the command-line tools: f16 caches, and f32 state, which no option changes
+/// (`llama_model::create_memory`).
 fn with_defaults(asked: &Settings) -> Settings {
     let mut settings = asked.clone();
     let plain = asked.kv_dtype.unwrap_or(KvFormat::F16);
     // K-only caches have no V type to differ from.
     settings.kv_dtype = Some(asked.k_dtype.unwrap_or(plain));
     settings.v_dtype = Some(asked.v_dtype.unwrap_or(plain));
-    settings.state_dtype = Some(asked.state_dtype.unwrap_or(StateFormat::F32));
-    settings.conv_dtype = Some(asked.conv_dtype.unwrap_or(StateFormat::F32));
+    settings.state_dtype = Some(StateFormat::F32);
+    settings.conv_dtype = Some(StateFormat::F32);
     settings
 }
 
