@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{catalogued, settings};
 use kvscope_sizing::engine::{Engine, EngineKind, Query, Reservation, Rest, reservation, size_in_engine};
 use kvscope_sizing::{Settings, Tokens, catalogue, find_entry};
 
 fn beside(id: &str, engine: &str, pairs: &[(&str, &str)]) -> Reservation {
-    let architecture = find_entry(id).unwrap().architecture().unwrap();
-    let mut settings = Settings::default();
-    for (name, value) in pairs {
-        settings.set(name, value).unwrap();
-    }
+    let (architecture, settings) = (catalogued(id), settings(pairs));
     reservation(&Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap()).unwrap()
 }
 
@@ -137,7 +137,9 @@ fn worked(found: &Reservation, what: &str) -> String {
 #[test]
 fn blocks_of_compressors_say_what_is_in_flight() {
     let found = beside("deepseek-v4-pro", "vllm@0.33", &[("context", "100000")]);
-    let words = worked(&found, "recurrent and compressor state");
+    let words =
+        [worked(&found, "windows and chunks"), worked(&found, "recurrent and compressor state")].concat();
+    assert_eq!(words.matches("in flight 2 batches").count(), 1, "{words}");
     assert_eq!(30 * 4099 * (32_832 + 8640) + 31 * 2065 * 32_832, 7_201_552_320_u64);
     for part in [
         "30 layers × 4,099 blocks × 32,832 B",
@@ -193,4 +195,30 @@ fn rings_of_a_smaller_launch_are_named() {
         let found = beside("deepseek-v4-flash", "sglang@0.5.23", &asked);
         assert!(!why(&found).contains("not named"), "{requests}: {}", why(&found));
     }
+}
+
+/// Llama 3.2 Vision in vLLM: 8 layers keep the output of an encoder, 8 heads × 2 × 128 × 2 B for each of 1601 tokens. A
+/// request has the ⌈8192 / 16⌉ = 512 blocks of a whole batch; no second batch enters.
+#[test]
+fn cross_attention_follows_the_encoder_alone() {
+    let asked = [("context", "10000"), ("batch", "2"), ("encoder_tokens", "1601")];
+    let found = beside("llama-3.2-11b-vision-instruct", "vllm@0.33", &asked);
+    let words = worked(&found, "cross-attention");
+    assert!(
+        words.contains("512 = ⌈8,192 / 16⌉; an encoder's output has room for a batch of 8,192 tokens"),
+        "{words}"
+    );
+    assert!(!words.contains("in flight"), "{words}");
+    let row =
+        found.padding.iter().find(|row| row.what == "cross-attention beyond the encoder's output").unwrap();
+    assert_eq!(row.bytes.get(), 2 * (512 * 16 - 1601) * 8 * 8 * 2 * 128 * 2);
+    assert_eq!(found.rest, Rest::None);
+}
+
+/// Gemma 3 in vLLM: a request of 100 tokens has ⌈100 / 16⌉ + 1 = 8 blocks of a window, whatever is in flight.
+#[test]
+fn a_short_request_bounds_its_windows() {
+    let found = beside("gemma-3-27b", "vllm@0.33", &[("context", "100")]);
+    let words = worked(&found, "windows and chunks");
+    assert_eq!(words, "52 layers × 8 blocks × 131,072 B; 8 = ⌈100 / 16⌉ + 1");
 }

@@ -1,6 +1,7 @@
 //! What one of several ranks has of a batch.
 
 use super::{EngineKind, Query};
+use crate::group_digits;
 use crate::settings::Settings;
 use crate::state::counted;
 use crate::warning::Warning;
@@ -56,6 +57,14 @@ impl Share {
             layers_on_rank: self.layers_on_rank,
             ..settings.clone()
         }
+    }
+}
+
+/// The factor of a batch in a line of arithmetic: ` × 2 requests`; nothing for one.
+pub(super) fn times_requests(requests: u64) -> String {
+    match requests {
+        1 => String::new(),
+        several => format!(" × {} requests", group_digits(several)),
     }
 }
 

@@ -73,6 +73,11 @@ pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
                          requests of one"
                 .to_owned()
         }
+        (Vllm, "encoder_tokens") => {
+            "changes no reserved bytes: vllm reserves a whole batch for an encoder's output, \
+                                     of which it says what is padding"
+                .to_owned()
+        }
         _ => format!("changes nothing: {} has no such setting", kind.name()),
     };
     let mut found: Vec<Warning> =

@@ -112,7 +112,11 @@ impl Setup<'_> {
             }
             Mixer::Compressed(attention) => self.compressed_specs(attention, block)?,
             Mixer::Recurrent(recurrent) => vec![self.state_spec(recurrent, blocks)?],
-            Mixer::Cross { heads, .. } => vec![self.heads_spec(Kind::Cross, heads, block)?],
+            Mixer::Cross { heads, encoder_tokens } => {
+                let limit = encoder_tokens.as_ref().map(Fact::get);
+                let kind = Kind::Cross { output: self.settings.encoder_tokens.or(limit) };
+                vec![self.heads_spec(kind, heads, block)?]
+            }
             Mixer::None => Vec::new(),
         })
     }

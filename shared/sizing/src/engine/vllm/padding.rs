@@ -49,6 +49,7 @@ impl VllmPlan<'_> {
                     let row = match kind_of(spec.kind) {
                         Quantity::KvBytes | Quantity::IndexBytes => &mut rows.last_block,
                         Quantity::StateBytes => &mut rows.compressors,
+                        Quantity::CrossBytes => &mut rows.encoder,
                         _ => &mut rows.in_flight,
                     };
                     *row = row.plus(bytes)?;
@@ -72,6 +73,7 @@ struct Rows {
     narrow: Bytes,
     in_flight: Bytes,
     compressors: Bytes,
+    encoder: Bytes,
     last_block: Bytes,
     null_block: Bytes,
 }
@@ -105,6 +107,11 @@ impl Rows {
                 "compressor state beyond its tokens",
                 self.compressors,
                 "rows of compressors are kept like windows: what is in flight, and the block that they start in",
+            ),
+            (
+                "cross-attention beyond the encoder's output",
+                self.encoder,
+                "an encoder's output has the blocks of a whole batch (max_num_batched_tokens), however short it is",
             ),
             ("last blocks", self.last_block, "the last block of a request is not full"),
             (

@@ -80,7 +80,8 @@ impl VllmPlan<'_> {
         total.times(self.batch)
     }
 
-    /// Entries of a request of `length` tokens that a layer needs; `None` for what is no cache of tokens.
+    /// Entries of a request of `length` tokens that a layer needs; `None` for what is no cache of tokens, or of a number of
+    /// tokens that is not known.
     pub(super) fn kept_entries(&self, spec: &Spec, length: u64) -> Option<u64> {
         let shared_by = spec.tokens_per_entry.max(1);
         match spec.kind {
@@ -88,7 +89,8 @@ impl VllmPlan<'_> {
             Kind::Window { window, .. }
             | Kind::LatentWindow { window, .. }
             | Kind::Chunk { chunk: window } => Some(window.min(length) / shared_by),
-            Kind::State { .. } | Kind::StatePerBlock | Kind::Ring | Kind::Cross => None,
+            Kind::Cross { output } => output,
+            Kind::State { .. } | Kind::StatePerBlock | Kind::Ring => None,
         }
     }
 
@@ -121,6 +123,6 @@ pub(super) fn kind_of(kind: Kind) -> Quantity {
         Kind::State { .. } | Kind::StatePerBlock | Kind::Ring | Kind::LatentWindow { state: true, .. } => {
             Quantity::StateBytes
         }
-        Kind::Cross => Quantity::CrossBytes,
+        Kind::Cross { .. } => Quantity::CrossBytes,
     }
 }

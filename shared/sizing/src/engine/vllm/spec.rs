@@ -43,8 +43,28 @@ pub(super) enum Kind {
     StatePerBlock,
     /// One block a request, overwritten in place.
     Ring,
-    /// K and V of an encoder's output.
-    Cross,
+    /// K and V of an encoder's output of so many tokens, where their number is known.
+    Cross { output: Option<u64> },
+}
+
+/// How the blocks of a request come about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct BlocksWorked {
+    /// `⌈(1,023 + 2 × 8,192) / 16⌉ + 1`
+    pub(super) sum: String,
+    /// What their number follows.
+    pub(super) bound: Bound,
+}
+
+/// What bounds the tokens that blocks are held for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Bound {
+    /// A window or chunk with the batches in flight.
+    Flight,
+    /// The request's own length, which is less.
+    Length,
+    /// What the scheduler reserves for an encoder's output.
+    Encoder,
 }
 
 /// What the blocks of a request depend on besides its length.
@@ -98,31 +118,31 @@ impl Spec {
             Kind::State { pages } => pages,
             Kind::StatePerBlock => length.div_ceil(self.block),
             Kind::Ring => 1,
-            Kind::Cross => flight.encoder_tokens.div_ceil(self.block),
+            Kind::Cross { .. } => flight.encoder_tokens.div_ceil(self.block),
         }
     }
 
-    /// How [`Self::blocks`] come about, for what does not keep every token: `⌈(1,023 + 2 × 8,192) / 16⌉ + 1`.
-    pub(super) fn blocks_worked(&self, length: u64, flight: Flight) -> Option<String> {
+    /// How [`Self::blocks`] come about, for what does not keep every token.
+    pub(super) fn blocks_worked(&self, length: u64, flight: Flight) -> Option<BlocksWorked> {
+        let of = |kept: String, more: &str, bound| {
+            Some(BlocksWorked { sum: format!("⌈{kept} / {}⌉{more}", self.block), bound })
+        };
         let own = |tokens: u64, more: &str| {
-            let bounded = tokens.saturating_add(flight.tokens) > length;
-            let kept = if bounded {
-                group_digits(length)
-            } else {
-                let batch = flight.tokens / flight.batches.max(1);
-                let batches = match flight.batches {
-                    1 => group_digits(batch),
-                    several => format!("{several} × {}", group_digits(batch)),
-                };
-                format!("({} + {batches})", group_digits(tokens))
+            if tokens.saturating_add(flight.tokens) > length {
+                return of(group_digits(length), more, Bound::Length);
+            }
+            let batch = flight.tokens / flight.batches.max(1);
+            let batches = match flight.batches {
+                1 => group_digits(batch),
+                several => format!("{several} × {}", group_digits(batch)),
             };
-            Some(format!("⌈{kept} / {}⌉{more}", self.block))
+            of(format!("({} + {batches})", group_digits(tokens)), more, Bound::Flight)
         };
         match self.kind {
             Kind::Window { window, extra } => own(window.saturating_sub(1).saturating_add(extra), " + 1"),
             Kind::LatentWindow { window, .. } => own(window.saturating_sub(1), " + 1"),
             Kind::Chunk { chunk } => own(chunk, ""),
-            Kind::Cross => Some(format!("⌈{} / {}⌉", group_digits(flight.encoder_tokens), self.block)),
+            Kind::Cross { .. } => of(group_digits(flight.encoder_tokens), "", Bound::Encoder),
             _ => None,
         }
     }
@@ -172,7 +192,7 @@ mod tests {
         assert_eq!(window.blocks(262_144, flight), 577);
         assert_eq!(window.blocks(3072, flight), 193);
         assert_eq!(spec(Kind::Chunk { chunk: 8192 }, 16, 1).blocks(1 << 20, flight), 1024);
-        assert_eq!(spec(Kind::Cross, 16, 1).blocks(448, flight), 512);
+        assert_eq!(spec(Kind::Cross { output: Some(1500) }, 16, 1).blocks(448, flight), 512);
         let shared = Flight { dcp: 4, ..flight };
         assert_eq!(spec(Kind::Latent, 16, 1152).blocks(163_840, shared), 2560);
     }

@@ -3,7 +3,8 @@
 use super::VllmPlan;
 use super::layers::LayerSet;
 use super::parts::kind_of;
-use super::spec::Kind;
+use super::spec::{BlocksWorked, Bound, Kind};
+use crate::engine::share::times_requests;
 use crate::engine::{Quantity, needed};
 use crate::state::counted;
 use crate::{Result, group_digits};
@@ -13,7 +14,7 @@ struct Pages {
     layers: u64,
     blocks: u64,
     page: u64,
-    worked: Option<String>,
+    worked: Option<BlocksWorked>,
 }
 
 impl VllmPlan<'_> {
@@ -23,9 +24,36 @@ impl VllmPlan<'_> {
         if matches!(quantity, Quantity::KvBytes | Quantity::IndexBytes) {
             return Ok(None);
         }
+        let (pages, state) = self.pages_of(quantity)?;
+        if pages.is_empty() {
+            return Ok(None);
+        }
+        let requests = times_requests(self.batch);
+        let terms: Vec<String> = pages.iter().map(|pages| format!("{}{requests}", pages.product())).collect();
+        let mut words = terms.join(" + ");
+        for pages in &pages {
+            if let Some(worked) = &pages.worked {
+                words = format!("{words}; {} = {}", group_digits(pages.blocks), worked.sum);
+            }
+        }
+        if pages.iter().any(|pages| pages.follows(Bound::Flight)) {
+            words = format!("{words}; {}", self.flight_words(quantity)?);
+        }
+        if pages.iter().any(|pages| pages.follows(Bound::Encoder)) {
+            let batch = self.batch_words(self.flight.encoder_tokens);
+            words = format!("{words}; an encoder's output has room for a batch of {batch}");
+        }
+        if let Some(set) = state {
+            words = format!("{words}; {}", self.state_words(set)?);
+        }
+        Ok(Some(words))
+    }
+
+    /// The pages of a part, equal ones together, and a set of states that is in it.
+    fn pages_of(&self, quantity: Quantity) -> Result<(Vec<Pages>, Option<&LayerSet>)> {
         let length = self.context.ok_or_else(|| needed("context"))?.get();
         let mut pages: Vec<Pages> = Vec::new();
-        let mut states: Vec<&LayerSet> = Vec::new();
+        let mut state = None;
         for group in &self.grouping.groups {
             let blocks = group.blocks(length, self.flight);
             for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
@@ -34,7 +62,7 @@ impl VllmPlan<'_> {
                     continue;
                 }
                 if set.spec.is_state() {
-                    states.push(set);
+                    state.get_or_insert(set);
                 }
                 let own = set.spec.blocks(length, self.flight) == blocks;
                 let known = pages.iter_mut().find(|known| (known.blocks, known.page) == (blocks, page));
@@ -46,31 +74,17 @@ impl VllmPlan<'_> {
                 pages.push(Pages { layers, blocks, page, worked });
             }
         }
-        if pages.is_empty() {
-            return Ok(None);
-        }
-        let requests = match self.batch {
-            1 => String::new(),
-            several => format!(" × {several} requests"),
-        };
-        let terms: Vec<String> = pages.iter().map(|pages| format!("{}{requests}", pages.product())).collect();
-        let mut words = terms.join(" + ");
-        for pages in &pages {
-            if let Some(worked) = &pages.worked {
-                words = format!("{words}; {} = {worked}", group_digits(pages.blocks));
-            }
-        }
-        if pages.iter().any(|pages| pages.worked.as_ref().is_some_and(|worked| worked.contains("⌉"))) {
-            words = format!("{words}; {}", self.flight_words());
-        }
-        if let Some(set) = states.first() {
-            words = format!("{words}; {}", self.state_words(set)?);
-        }
-        Ok(Some(words))
+        Ok((pages, state))
     }
 
-    /// Which batches are in flight.
-    fn flight_words(&self) -> String {
+    /// Which batches are in flight. Where windows have said it, compressors do not say it again.
+    fn flight_words(&self, quantity: Quantity) -> Result<String> {
+        if quantity == Quantity::StateBytes {
+            let (windows, _) = self.pages_of(Quantity::WindowBytes)?;
+            if windows.iter().any(|pages| pages.follows(Bound::Flight)) {
+                return Ok("the same batches in flight as of the windows".to_owned());
+            }
+        }
         let batch = self.flight.tokens / self.flight.batches.max(1);
         let batches = counted(self.flight.batches, "batch", "batches");
         let why = match (self.settings.pp(), self.flight.batches) {
@@ -78,12 +92,14 @@ impl VllmPlan<'_> {
             (1, _) => "",
             _ => ", for pipeline ranks and async scheduling",
         };
+        Ok(format!("in flight {batches} of {}{why}", self.batch_words(batch)))
+    }
+
+    /// `8,192 tokens (max_num_batched_tokens, the default on this GPU)`
+    fn batch_words(&self, tokens: u64) -> String {
         let default =
             if self.settings.max_num_batched_tokens.is_some() { "" } else { ", the default on this GPU" };
-        format!(
-            "in flight {batches} of {} tokens (max_num_batched_tokens{default}){why}",
-            group_digits(batch)
-        )
+        format!("{} tokens (max_num_batched_tokens{default})", group_digits(tokens))
     }
 
     /// What a request's state blocks are, and why the page is as large as it is.
@@ -122,6 +138,10 @@ impl VllmPlan<'_> {
 }
 
 impl Pages {
+    fn follows(&self, bound: Bound) -> bool {
+        self.worked.as_ref().is_some_and(|worked| worked.bound == bound)
+    }
+
     fn product(&self) -> String {
         let layers = counted(self.layers, "layer", "layers");
         let blocks = counted(self.blocks, "block", "blocks");
