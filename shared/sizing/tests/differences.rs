@@ -222,3 +222,15 @@ fn a_short_request_bounds_its_windows() {
     let words = worked(&found, "windows and chunks");
     assert_eq!(words, "52 layers × 8 blocks × 131,072 B; 8 = ⌈100 / 16⌉ + 1");
 }
+
+/// Kimi-K2.6 in vLLM: 61 latents of 576 × 2 B. Of 100,000 tokens each of 8 context-parallel ranks has 12,500, in 782
+/// blocks of 16 tokens.
+#[test]
+fn context_parallel_ranks_are_named() {
+    let found = beside("kimi-k2.6", "vllm@0.33", &[("context", "100000"), ("tp", "8"), ("dcp", "8")]);
+    assert_eq!(found.parts[0].worked.as_deref(), Some("12,512 tokens × 61 layers × 1,152 B"));
+    assert_eq!((12_500_u64 * 61 * 1152, 100_000_u64 * 61 * 1152), (878_400_000, 7_027_200_000));
+    let words = "caches of every token take 878,400,000 B, 7,027,200,000 B in dense bytes; 8 context-parallel ranks \
+                 share its tokens";
+    assert_eq!(why(&found), words);
+}

@@ -10,7 +10,7 @@
 mod asked;
 
 use asked::{catalogued, figure, report_of, settings};
-use kvscope_sizing::engine::{Query, reservation};
+use kvscope_sizing::engine::{Query, Rest, reservation};
 use kvscope_sizing::read_config;
 
 const LLAMA_8B: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
@@ -169,4 +169,17 @@ fn a_stream_needs_cells_for_its_own_sequences() {
     assert!(!told(&[("batch", "2"), ("n_ctx", "20480"), ("n_seq_max", "4"), unified]));
     // Divided by four, each sequence has 4096 cells.
     assert!(told(&[("batch", "1"), ("n_ctx", "16384"), ("n_seq_max", "4")]));
+}
+
+/// Gemma 2 27B: 23 full layers × 16 × 2 × 128 × 2 B = 8192 B a token and layer, for each of two sequences.
+#[test]
+fn room_for_more_sequences_is_named() {
+    let gemma = catalogued("gemma-2-27b");
+    let settings = settings(&[("context", "8192"), ("n_seq_max", "2")]);
+    let beside = reservation(&Query::new(&gemma, "llama.cpp".parse().unwrap(), &settings).unwrap()).unwrap();
+    let full = beside.parts[0].worked.as_deref();
+    assert_eq!(full, Some("8,192 tokens × 23 layers × 8,192 B × 2 sequences"));
+    let Rest::More(_, why) = &beside.rest else { panic!("{:?}", beside.rest) };
+    assert!(why.starts_with("room for 2 sequences (n_seq_max), where the batch has 1 request; "), "{why}");
+    assert!(!why.contains("a token"), "{why}");
 }

@@ -3,7 +3,7 @@
 use super::logical::{DensePlan, DenseRules};
 use super::reserved::{Rest, of_requests};
 use super::shard::LayerRange;
-use super::share::{Share, ranks};
+use super::share::{Share, ranks, times_requests};
 use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
 use crate::size::StateModel;
 use crate::state::counted;
@@ -35,6 +35,10 @@ struct Held {
     content: u64,
     /// Bytes that the step to the longer context adds.
     grown: u64,
+    /// Requests that they are of.
+    requests: u64,
+    /// Context-parallel ranks that share the tokens.
+    sharing: u64,
 }
 
 impl<'q> Differences<'q> {
@@ -64,25 +68,26 @@ impl<'q> Differences<'q> {
     pub(super) fn worked(&self, quantity: Quantity, reserved: Bytes) -> Option<String> {
         let held =
             self.engine.iter().find(|held| held.quantity == quantity && held.bytes == reserved.get())?;
-        let per_request = held.bytes.checked_div(self.share.requests).filter(|bytes| *bytes > 0)?;
-        if !held.bytes.is_multiple_of(self.share.requests) {
+        let per_request = held.bytes.checked_div(held.requests).filter(|bytes| *bytes > 0)?;
+        if !held.bytes.is_multiple_of(held.requests) {
             return None;
         }
-        let requests = match self.share.requests {
-            1 => String::new(),
-            several => format!(" × {several} requests"),
+        let requests = match held.requests {
+            asked if asked == self.share.requests => times_requests(asked),
+            sequences => format!(" × {}", counted(sequences, "sequence", "sequences")),
         };
         if held.grown == 0 {
             return Some(format!("{}{requests}", self.constant(held.quantity, per_request)?));
         }
-        let (over, of_step) = (u128::from(held.bytes) * u128::from(self.step), u128::from(held.grown));
+        let step = self.step / held.sharing;
+        let (over, of_step) = (u128::from(held.bytes) * u128::from(step), u128::from(held.grown));
         let tokens = u64::try_from(over / of_step).ok().filter(|_| over.is_multiple_of(of_step))?;
         // Beyond the last block, a part that does not grow is in it too.
         let most = self.query.context?.get().saturating_add((self.step / BLOCKS).max(LARGEST_PADDING));
         if tokens > most {
             return None;
         }
-        let rate = self.rate(held.quantity, held.grown)?;
+        let rate = self.rate(*held)?;
         Some(format!("{} tokens × {rate}{requests}", group_digits(tokens)))
     }
 
@@ -101,11 +106,11 @@ impl<'q> Differences<'q> {
         })
     }
 
-    /// Bytes of a token, over layers where they divide evenly: `61 layers × 132 B`.
-    fn rate(&self, quantity: Quantity, grown: u64) -> Option<String> {
-        let tokens = self.step.checked_mul(self.share.requests)?;
-        let layers = self.layers(quantity).filter(|layers| grown.is_multiple_of(*layers));
-        let (bytes, tokens) = reduced(grown / layers.unwrap_or(1), tokens);
+    /// Bytes of a token on a rank that has it, over layers where they divide evenly: `61 layers × 132 B`.
+    fn rate(&self, held: Held) -> Option<String> {
+        let tokens = (self.step / held.sharing).checked_mul(held.requests)?;
+        let layers = self.layers(held.quantity).filter(|layers| held.grown.is_multiple_of(*layers));
+        let (bytes, tokens) = reduced(held.grown / layers.unwrap_or(1), tokens);
         let bytes = match tokens {
             1 => format!("{} B", group_digits(bytes)),
             _ => format!("{}/{} B", group_digits(bytes), group_digits(tokens)),
@@ -160,8 +165,11 @@ impl<'q> Differences<'q> {
             1 => format!("one rank has {dense} of the logical bytes"),
             _ => format!("one rank of {ranks} has {dense} of the logical bytes"),
         };
-        // With pipeline ranks this is the largest, and so it is of groups with unequal parts of the batch.
-        let equal = self.share.pp == 1 && self.query.batch.is_multiple_of(self.share.groups);
+        // With pipeline ranks this is the largest, and so it is of groups with unequal parts of the batch. Ranks that share
+        // tokens repeat less.
+        let equal = self.share.pp == 1
+            && self.query.batch.is_multiple_of(self.share.groups)
+            && self.engine.iter().all(|held| held.sharing == 1);
         let together = dense.times(ranks).ok().filter(|_| equal);
         if let Some(copies) = together.and_then(|together| together.get().checked_sub(logical.get()))
             && copies > 0
@@ -179,9 +187,18 @@ impl<'q> Differences<'q> {
         };
         let pairs = self.engine.iter().zip(dense).filter(|(own, dense)| own.content != dense.bytes);
         let (mut words, mut named) = (Vec::new(), 0);
+        if let Some(room) = self.engine.first().map(|held| held.requests)
+            && room != self.share.requests
+        {
+            let sequences = counted(room, "sequence", "sequences");
+            let asked = counted(self.share.requests, "request", "requests");
+            words.push(format!("room for {sequences} (n_seq_max), where the batch has {asked}"));
+        }
         for (own, dense) in pairs {
             named += i128::from(own.content) - i128::from(dense.bytes);
-            words.push(self.beside(*own, *dense));
+            if !own.is_as_of_each(dense) {
+                words.push(self.beside(*own, *dense));
+            }
         }
         if named != difference {
             words.push("some of it is not named: spare slots, or layers kept otherwise".to_owned());
@@ -192,13 +209,30 @@ impl<'q> Differences<'q> {
     /// One part in both accountings: `index keys take 61 layers × 132 B a token, 61 layers × 68 B in dense bytes`.
     fn beside(&self, own: Held, dense: Held) -> String {
         let what = own.quantity.label();
-        if own.grown > 0 && dense.grown > 0 && own.grown != dense.grown {
-            let rates = (self.rate(own.quantity, own.grown), self.rate(own.quantity, dense.grown));
-            if let (Some(own), Some(dense)) = rates {
-                return format!("{what} take {own} a token, {dense} in dense bytes");
-            }
+        let shared = match own.sharing {
+            1 => String::new(),
+            ranks => format!(
+                "; {} share its tokens",
+                counted(ranks, "context-parallel rank", "context-parallel ranks")
+            ),
+        };
+        if own.grown > 0
+            && dense.grown > 0
+            && let (Some(own), Some(dense)) = (self.rate(own), self.rate(dense))
+            && own != dense
+        {
+            return format!("{what} take {own} a token, {dense} in dense bytes{shared}");
         }
-        format!("{what} take {}, {} in dense bytes", Bytes::new(own.content), Bytes::new(dense.bytes))
+        let (own, dense) = (Bytes::new(own.content), Bytes::new(dense.bytes));
+        format!("{what} take {own}, {dense} in dense bytes{shared}")
+    }
+}
+
+impl Held {
+    /// Whether each request has the same bytes in both.
+    fn is_as_of_each(&self, other: &Self) -> bool {
+        let each = |own: &Self, other: &Self| u128::from(own.content) * u128::from(other.requests);
+        each(self, other) == each(other, self)
     }
 }
 
@@ -222,7 +256,8 @@ fn held(query: &Query<'_>, step: u64, layers: Option<&LayerRange>) -> Result<Vec
     let grown = before.into_iter().zip(after).map(|(before, after)| after.saturating_sub(before));
     let parts = Quantity::PARTS.into_iter().zip(now).zip(grown);
     let held = parts.map(|((quantity, bytes), grown)| {
-        Ok(Held { quantity, bytes, content: plan.content(quantity)?.get(), grown })
+        let (requests, sharing) = (plan.room_for(), plan.ranks_of_tokens(quantity));
+        Ok(Held { quantity, bytes, content: plan.content(quantity)?.get(), grown, requests, sharing })
     });
     held.collect()
 }

@@ -80,6 +80,16 @@ pub(crate) trait Profile {
         None
     }
 
+    /// Requests that the batch's bytes have room for, where they are not those of the share.
+    fn room_for(&self) -> u64 {
+        self.share().requests
+    }
+
+    /// Context-parallel ranks that share the tokens of a part, each of which holds tokens of its own.
+    fn ranks_of_tokens(&self, _quantity: Quantity) -> u64 {
+        1
+    }
+
     /// Of the batch's bytes at the context that `quantity` counts: those that hold state, which are all but the rows of
     /// [`Self::held_padding`].
     fn content(&self, quantity: Quantity) -> Result<Bytes>;

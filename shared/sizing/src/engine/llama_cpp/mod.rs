@@ -193,6 +193,10 @@ impl Profile for LlamaPlan<'_> {
         Share { tp: 1, pp: 1, layers_on_rank: None, ..Share::of_ranks(self.query) }
     }
 
+    fn room_for(&self) -> u64 {
+        self.cells.sequences
+    }
+
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
         Ok(self.cell_arithmetic(quantity))
     }

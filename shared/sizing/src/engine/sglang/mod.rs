@@ -251,6 +251,10 @@ impl Profile for SgLangPlan<'_> {
         Some(self.rank().layers.clone()).filter(|_| self.ranks.len() > 1)
     }
 
+    fn ranks_of_tokens(&self, quantity: Quantity) -> u64 {
+        if quantity == Quantity::KvBytes { self.launch.dcp } else { 1 }
+    }
+
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
         self.held_content(quantity)
     }

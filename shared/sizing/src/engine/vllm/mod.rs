@@ -148,6 +148,13 @@ impl Profile for VllmPlan<'_> {
         self.share
     }
 
+    fn ranks_of_tokens(&self, quantity: Quantity) -> u64 {
+        match quantity {
+            Quantity::KvBytes | Quantity::IndexBytes => self.flight.dcp,
+            _ => 1,
+        }
+    }
+
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
         self.content_of(quantity)
     }
