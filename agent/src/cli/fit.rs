@@ -128,11 +128,7 @@ impl Question<'_> {
 
 /// Bytes in the system of units that they were asked in.
 fn shown(memory: Bytes, asked: &str) -> String {
-    if !asked.contains(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'p', 'P', 'e', 'E']) {
-        return memory.to_string();
-    }
-    let system = if asked.contains(['i', 'I']) { UnitSystem::Binary } else { UnitSystem::Decimal };
-    memory.display(system)
+    UnitSystem::named_in(asked).map_or_else(|| memory.to_string(), |system| memory.display(system))
 }
 
 fn table(fits: &[Fit], memory: &str, batch: u64) -> Figures {

@@ -14,7 +14,7 @@ use kvscope_sizing::engine::{
     Engine, EngineKind, Query, answer, largest_batch_in, largest_context_in, report, reserved_bytes,
     settings_in,
 };
-use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, catalogue};
+use kvscope_sizing::{Architecture, Bytes, LargestContext, Settings, Tokens, catalogue};
 
 fn figure(id: &str, pairs: &[(&str, &str)], quantity: &str) -> f64 {
     let settings = settings(pairs);

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use kvscope_sizing::{Growth, Input, StateComponent, Tokens, group_digits};
+use kvscope_sizing::{Growth, Input, StateComponent, group_digits};
 use leptos::prelude::*;
 
 use crate::erased::words;
@@ -28,7 +28,7 @@ pub(super) fn derivation(page: Page, component: Arc<StateComponent>, layers: u64
     let formula = derivation.formula.to_string();
     let product = move || {
         let (context, batch) = (page.context(), page.batch());
-        product(&component, layers, context, batch).unwrap_or_else(|error| error.to_string())
+        component.product(layers, context, batch).unwrap_or_else(|error| error.to_string())
     };
     view! {
         <div class="derivation">
@@ -45,42 +45,4 @@ pub(super) fn derivation(page: Page, component: Arc<StateComponent>, layers: u64
         </div>
     }
     .into_any()
-}
-
-/// `61 layers × 100,000 entries × 1,152 B = 7,027,200,000 B`
-fn product(
-    component: &StateComponent,
-    layers: u64,
-    context: Tokens,
-    batch: u64,
-) -> kvscope_sizing::Result<String> {
-    let bytes = component.bytes(context)?.times(layers)?.times(batch)?;
-    let mut factors = vec![format!("{layers} {}", if layers == 1 { "layer" } else { "layers" })];
-    if !matches!(component.growth, Growth::Constant { .. }) {
-        let entries = component.growth.entries(context);
-        factors.push(format!("{} {}", group_digits(entries), if entries == 1 { "entry" } else { "entries" }));
-    }
-    factors.push(format!("{} B", group_digits(component.growth.entry().get())));
-    if batch > 1 {
-        factors.push(format!("{} requests", group_digits(batch)));
-    }
-    Ok(format!("{} = {bytes}", factors.join(" × ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use kvscope_sizing::{Settings, StateModel, find_entry};
-
-    use super::*;
-
-    #[test]
-    fn the_product_is_the_figure() {
-        let entry = find_entry("deepseek-v3.2").unwrap();
-        let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
-        let (part, n) = (&state.parts()[0], Tokens::new(100_000));
-        assert_eq!(
-            product(&part.component, part.layers, n, 1).unwrap(),
-            "61 layers × 100,000 entries × 1,152 B = 7,027,200,000 B"
-        );
-    }
 }

@@ -401,13 +401,8 @@ fn listed_length(
     if length == total {
         return Ok(total);
     }
-    let drafts = fields.number("num_nextn_predict_layers")?.map_or(0, |fact| fact.get());
-    if (length - total) as u64 != drafts {
-        return Err(Error::field(
-            path,
-            format!("{} ({}), and {drafts} draft layers", listed(length, total), count.source()),
-        ));
-    }
+    must_fit(fields, path, length, total)?;
+    let drafts = length - total;
     warnings.push(Warning::new(path, format!("draft layers at the end ({drafts}) are left out")));
     Ok(total)
 }

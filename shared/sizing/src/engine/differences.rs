@@ -7,6 +7,7 @@ use super::share::{Share, ranks, times_requests};
 use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
 use crate::size::StateModel;
 use crate::state::counted;
+use crate::units::gcd;
 use crate::{Bytes, Result, Tokens, group_digits};
 
 /// Blocks, of all context-parallel ranks together, over which the growth of a part is taken: whole entries of every compressed stream are in it.
@@ -276,11 +277,8 @@ fn bytes_of_parts(plan: &dyn Profile) -> Result<Vec<u64>> {
 }
 
 fn reduced(over: u64, under: u64) -> (u64, u64) {
-    let (mut a, mut b) = (over, under);
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    (over / a.max(1), under / a.max(1))
+    let divisor = gcd(over, under).max(1);
+    (over / divisor, under / divisor)
 }
 
 fn signed(bytes: Bytes) -> i128 {

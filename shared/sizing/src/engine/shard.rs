@@ -106,11 +106,21 @@ pub(crate) fn rank_ranges(
         })?;
         return Ok(std::iter::once(0..layers).collect());
     }
-    if settings.pp() > total as u64 {
-        let what = format!("{} ranks, but the model has {total} layers", settings.pp());
-        return Err(Error::setting("pp", what));
+    Ok(pipeline_ranges(total, pipeline_ranks(settings, architecture)?, surplus))
+}
+
+/// Pipeline ranks, each with at least one layer. Equal shares (`get_pp_indices` of vLLM 0.33 and SGLang 0.5.23) would leave
+/// the others with none, and what an engine reserves there is not known.
+///
+/// # Errors
+///
+/// More ranks than layers.
+pub(crate) fn pipeline_ranks(settings: &Settings, architecture: &Architecture) -> Result<u64> {
+    let (ranks, layers) = (settings.pp(), architecture.layer_count());
+    if ranks > layers as u64 {
+        return Err(Error::setting("pp", format!("{ranks} ranks, but the model has {layers} layers")));
     }
-    Ok(pipeline_ranges(total, settings.pp(), surplus))
+    Ok(ranks)
 }
 
 /// A length at which every window is full, for what ranks hold where no context is asked.

@@ -128,6 +128,18 @@ impl Bytes {
     }
 }
 
+impl UnitSystem {
+    /// The system of the unit that a text of bytes names: decimal for `80GB` and `80G`, binary for `80GiB`. `None` for plain
+    /// bytes.
+    pub fn named_in(text: &str) -> Option<Self> {
+        let prefix = text.trim().trim_end_matches(['B', 'b']).chars().next_back()?;
+        match prefix {
+            'i' | 'I' => Some(Self::Binary),
+            prefix => prefix.is_alphabetic().then_some(Self::Decimal),
+        }
+    }
+}
+
 /// Reads what people type: `80GB`, `79.5 GiB`, `40G` (decimal), `40Gi` (binary), or plain bytes.
 impl FromStr for Bytes {
     type Err = Error;
@@ -186,6 +198,26 @@ mod tests {
         }
         for text in ["", "GB", "-1GB", "many", "1.5B", "99999999999TB", "80,5GB", "79,5 GiB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    /// Every unit that is read belongs to one of both systems, and digits alone to none.
+    #[test]
+    fn a_text_names_its_system() {
+        for unit in ["K", "M", "G", "T"] {
+            for (text, system) in [
+                (format!("8{unit}"), UnitSystem::Decimal),
+                (format!("8 {unit}B"), UnitSystem::Decimal),
+                (format!("8{unit}iB"), UnitSystem::Binary),
+                (format!("8.5 {}i ", unit.to_lowercase()), UnitSystem::Binary),
+            ] {
+                assert!(text.parse::<Bytes>().is_ok(), "{text}");
+                assert_eq!(UnitSystem::named_in(&text), Some(system), "{text}");
+            }
+        }
+        for plain in ["80000000", "80 B", " 8,000,000 "] {
+            assert!(plain.parse::<Bytes>().is_ok(), "{plain}");
+            assert_eq!(UnitSystem::named_in(plain), None, "{plain}");
         }
     }
 

@@ -2,12 +2,16 @@
 //! compile.
 
 mod bytes;
+mod cut_off;
+mod divisor;
 mod ratio;
 mod slope;
 mod text;
 mod tokens;
 
 pub use bytes::{Bytes, UnitSystem};
+pub(crate) use cut_off::truncated;
+pub(crate) use divisor::gcd;
 pub use ratio::Ratio;
 pub use slope::BytesPerToken;
 pub use text::{group_digits, layer_ranges, parse_count};

@@ -27,7 +27,7 @@ impl Ratio {
         if denominator == 0 {
             return Err(Error::overflow("a ratio over zero"));
         }
-        let divisor = gcd(numerator.unsigned_abs(), denominator.unsigned_abs());
+        let divisor = super::gcd(numerator.unsigned_abs(), denominator.unsigned_abs());
         let divisor = i128::try_from(divisor).map_err(|_| overflow())?;
         let sign = denominator.signum();
         Ok(Self { numerator: numerator / divisor * sign, denominator: denominator / divisor * sign })
@@ -148,13 +148,6 @@ impl Serialize for Ratio {
 
 fn group(count: u128) -> String {
     u64::try_from(count).map_or_else(|_| count.to_string(), super::group_digits)
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }
 
 fn overflow() -> Error {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::Bytes;
+use super::{Bytes, gcd};
 use crate::{Error, Result};
 
 /// Bytes that one more token adds, exact: a compressed stream that keeps one 584-byte entry per 128 tokens grows by
@@ -74,7 +74,7 @@ impl BytesPerToken {
         }
         // Division of 128 bits is many times slower, and almost every figure fits 64.
         if let (Ok(numerator), Ok(denominator)) = (u64::try_from(numerator), u64::try_from(denominator)) {
-            let divisor = gcd_64(numerator, denominator).max(1);
+            let divisor = gcd(numerator, denominator).max(1);
             return Some(Self { numerator: numerator / divisor, denominator: denominator / divisor });
         }
         let divisor = gcd(numerator, denominator).max(1);
@@ -83,20 +83,6 @@ impl BytesPerToken {
             denominator: u64::try_from(denominator / divisor).ok()?,
         })
     }
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-fn gcd_64(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// `30,720 B/token`; a fraction with one decimal: `5,031.4 B/token`.

@@ -10,6 +10,7 @@ use crate::architecture::Architecture;
 use crate::engine::Quantity;
 use crate::engine::shard::RankState;
 use crate::settings::Settings;
+use crate::units::truncated;
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result};
 
@@ -302,16 +303,6 @@ pub(super) fn decimal(ratio: f64) -> Result<(u64, u64)> {
             format!("{ratio:?} has too many digits to be computed exactly"),
         )
     })
-}
-
-/// `int(x)` of a figure that the engine computes in floating point.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the engine truncates here; a negative or huge figure saturates"
-)]
-pub(super) fn truncated(figure: f64) -> u64 {
-    figure as u64
 }
 
 /// Python's `a // b` of floating point numbers, both positive.

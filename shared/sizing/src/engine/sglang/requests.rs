@@ -1,9 +1,9 @@
 //! How many requests run at once, and the table of their token slots.
 
 use super::launch::{Launch, Overlap};
-use super::pool::truncated;
 use crate::engine::needed;
 use crate::settings::{MambaRadixStrategy, Settings};
+use crate::units::truncated;
 use crate::{Bytes, Result};
 
 /// Columns of the request table beyond the context.

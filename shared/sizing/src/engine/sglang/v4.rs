@@ -2,7 +2,7 @@
 //! (`DSV4PoolConfigurator`, `mem_cache/deepseek_v4_memory_pool.py`).
 
 use super::launch::Launch;
-use super::pool::{PoolParts, PoolTokens, aligned, decimal, part_of, rounded_up, truncated};
+use super::pool::{PoolParts, PoolTokens, aligned, decimal, part_of, rounded_up};
 use super::requests;
 use super::serving::Asked;
 use super::v4_layout::{PageLayout, index_format, is_low};
@@ -12,6 +12,7 @@ use crate::engine::shard::RankState;
 use crate::format::IndexFormat;
 use crate::mixer::{CompressedAttention, Compression, Generation, Mixer};
 use crate::settings::Settings;
+use crate::units::truncated;
 use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
 /// Tokens of a group whose compressor keeps overlapping halves, with an indexer.

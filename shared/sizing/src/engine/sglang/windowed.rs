@@ -2,7 +2,7 @@
 
 use super::classes;
 use super::launch::Launch;
-use super::pool::{PoolParts, PoolTokens, aligned, decimal, floor_divided, part_of, truncated};
+use super::pool::{PoolParts, PoolTokens, aligned, decimal, floor_divided, part_of};
 use super::requests;
 use super::window_size::{LiveWindows, WindowCap, WindowSize, WindowTokens};
 use crate::architecture::Architecture;
@@ -11,6 +11,7 @@ use crate::engine::shard::{RankState, quantity_of};
 use crate::growth::Growth;
 use crate::mixer::Mixer;
 use crate::settings::Settings;
+use crate::units::truncated;
 use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
 /// Bytes of one token in each pool, and how many tokens the window pool has.

@@ -9,6 +9,7 @@ use super::storage::LatentReader;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Mixer, Recurrence};
 use crate::settings::{GdnPrefillBackend, MambaCacheMode};
+use crate::units::gcd;
 use crate::{Error, Result};
 
 /// MLA decode kernels want 128 tokens in whole kernel blocks, so hybrids with MLA align to it.
@@ -172,12 +173,4 @@ impl Setup<'_> {
 
 fn lcm(a: u64, b: u64) -> u64 {
     a / gcd(a, b).max(1) * b
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    x
 }

@@ -5,6 +5,7 @@
 use super::VllmPlan;
 use crate::capacity::largest_fitting;
 use crate::engine::needed;
+use crate::units::truncated;
 use crate::{Bytes, Error, Result};
 
 impl VllmPlan<'_> {
@@ -45,7 +46,7 @@ impl VllmPlan<'_> {
     /// quotient. Before, blocks were divided evenly over groups as if every layer kept everything.
     pub(super) fn logged_tokens(&self, length: u64) -> Result<u64> {
         if self.rules.group_aware_token_line {
-            return Ok(truncate(self.max_concurrency(length)? * length as f64));
+            return Ok(truncated(self.max_concurrency(length)? * length as f64));
         }
         let groups = self.grouping.groups.len().max(1) as u64;
         let blocks =
@@ -74,16 +75,6 @@ impl VllmPlan<'_> {
     }
 }
 
-/// The integer part of a figure that is a count of tokens.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the engine cuts off; a count of tokens is not negative, and `as` saturates"
-)]
-fn truncate(tokens: f64) -> u64 {
-    tokens as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +82,6 @@ mod tests {
     /// GLM-5.1: 6960 blocks, 3168 a request of 202,752 tokens. The exact quotient is 445,440; the engine says 445,439.
     #[test]
     fn the_token_line_is_cut_off_in_floating_point() {
-        assert_eq!(truncate(6960.0 / 3168.0 * 202_752.0), 445_439);
+        assert_eq!(truncated(6960.0 / 3168.0 * 202_752.0), 445_439);
     }
 }

@@ -1,10 +1,11 @@
 //! Launches that vLLM refuses, in its own rules.
 
 use crate::engine::Query;
+use crate::engine::shard::pipeline_ranks;
 use crate::mixer::{Heads, Mixer};
 use crate::{Error, Result};
 
-/// Refuses ranks that vLLM does not start with.
+/// Refuses ranks that vLLM does not start with, and pipeline ranks without a layer.
 ///
 /// Source: vLLM 0.33, `config/parallel.py` (context-parallel ranks are tensor-parallel ones), `config/model.py`
 /// (`verify_with_parallel_config`: tensor-parallel ranks must divide the query heads, and K/V heads must be repeated on as
@@ -14,11 +15,8 @@ use crate::{Error, Result};
 ///
 /// The setting that does not fit.
 pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
-    let (tp, pp, dcp) = (query.settings.tp(), query.settings.pp(), query.settings.dcp());
-    let layers = query.architecture.layer_count() as u64;
-    if pp > layers {
-        return Err(Error::setting("pp", format!("{pp} ranks, but the model has {layers} layers")));
-    }
+    pipeline_ranks(query.settings, query.architecture)?;
+    let (tp, dcp) = (query.settings.tp(), query.settings.dcp());
     if let Some(heads) = query.architecture.plain_heads().query_heads.as_ref()
         && !heads.get().is_multiple_of(tp)
     {

@@ -1,24 +1,11 @@
 //! Which pipeline rank holds which layers.
 
-/// Last layers of every rank, exclusive. What does not divide goes to the ranks from the second last backwards
-/// (vLLM, `distributed/utils.py`); drafts follow the last layer.
+use crate::engine::shard::{Surplus, pipeline_ranges};
+
+/// Last layers of every rank, exclusive; drafts follow the last layer.
 pub(super) fn boundaries(layers: usize, ranks: u64) -> Vec<usize> {
-    let ranks = usize::try_from(ranks).unwrap_or(1).max(1);
-    let mut counts = vec![layers / ranks; ranks];
-    for extra in 0..layers % ranks {
-        // With `ranks − 1` layers left over, the first rank gets the last of them.
-        let from_end = extra + 2;
-        if let Some(count) = ranks.checked_sub(from_end).and_then(|index| counts.get_mut(index)) {
-            *count += 1;
-        }
-    }
-    let mut ends: Vec<usize> = counts
-        .iter()
-        .scan(0, |end, count| {
-            *end += count;
-            Some(*end)
-        })
-        .collect();
+    let ranges = pipeline_ranges(layers, ranks, Surplus::BeforeLast);
+    let mut ends: Vec<usize> = ranges.into_iter().map(|range| range.end).collect();
     if let Some(last) = ends.last_mut() {
         *last = usize::MAX;
     }
