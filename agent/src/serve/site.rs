@@ -22,8 +22,7 @@ pub(super) async fn file(request: Request) -> Response {
         "" => "index.html",
         path => path,
     };
-    let brotli = accepts_brotli(&request);
-    let Some((bytes, encoding)) = find(path, brotli) else {
+    let Some((bytes, encoding)) = find(path, Accepted::by(&request)) else {
         return Problem::new(StatusCode::NOT_FOUND, "not_found", format!("no file {path:?} here"))
             .into_response();
     };
@@ -45,22 +44,33 @@ pub(super) async fn file(request: Request) -> Response {
     response
 }
 
-fn accepts_brotli(request: &Request) -> bool {
-    let accepted =
-        request.headers().get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or("");
-    accepted.split(',').any(|coding| coding.trim() == "br")
+/// The forms of a file that a request takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Accepted {
+    Brotli,
+    PlainOnly,
+}
+
+impl Accepted {
+    fn by(request: &Request) -> Self {
+        let accepted = request.headers().get(header::ACCEPT_ENCODING);
+        let codings = accepted.and_then(|value| value.to_str().ok()).unwrap_or("");
+        if codings.split(',').any(|coding| coding.trim() == "br") { Self::Brotli } else { Self::PlainOnly }
+    }
 }
 
 #[cfg(feature = "embed-site")]
-fn find(path: &str, brotli: bool) -> Option<(Vec<u8>, Option<&'static str>)> {
-    if brotli && let Some(file) = Files::get(&format!("{path}.br")) {
+fn find(path: &str, accepted: Accepted) -> Option<(Vec<u8>, Option<&'static str>)> {
+    if accepted == Accepted::Brotli
+        && let Some(file) = Files::get(&format!("{path}.br"))
+    {
         return Some((file.data.into_owned(), Some("br")));
     }
     Files::get(path).map(|file| (file.data.into_owned(), None))
 }
 
 #[cfg(not(feature = "embed-site"))]
-fn find(_: &str, _: bool) -> Option<(Vec<u8>, Option<&'static str>)> {
+fn find(_: &str, _: Accepted) -> Option<(Vec<u8>, Option<&'static str>)> {
     None
 }
 

@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn transfers_of_the_same_blocks_are_compared_and_states_for_as_many_bytes() {
-        use crate::run::transfer::tests::{state, transfer};
+        use crate::run::transfer::tests::{Half, state, transfer};
         let of = |transfers: &[Transfer]| {
             let mut run = run("a", Vec::new());
             run.transfers = transfers.iter().map(|one| serde_json::to_value(one).unwrap()).collect();
@@ -298,8 +298,8 @@ mod tests {
         // Of the state the second run moved twice the blocks in three times the time: half as long again for each byte.
         let mut twice = state(1, 3.0);
         (twice.blocks, twice.bytes) = (twice.blocks * 2, twice.bytes.times(2).unwrap());
-        let a = of(&[transfer(0, 1.0, false, 1.0, "ok"), state(1, 1.0)]);
-        let b = of(&[transfer(0, 1.0, false, 1.0, "unsteady"), twice, transfer(2, 1.0, false, 1.0, "ok")]);
+        let a = of(&[transfer(0, 1.0, Half::Judged, 1.0, "ok"), state(1, 1.0)]);
+        let b = of(&[transfer(0, 1.0, Half::Judged, 1.0, "unsteady"), twice, transfer(2, 1.0, Half::Judged, 1.0, "ok")]);
         let found = compare_runs(&a, &b);
         assert_eq!((found.transfers.len(), found.unmatched), (2, 1));
         assert_eq!(found.transfers[0].exceeds_noise, None);

@@ -359,10 +359,17 @@ pub(super) mod tests {
         LinkFit::of(&[point(1 << 20, 1.0), point(2 << 20, 2.0)]).unwrap()
     }
 
+    /// Which transfers a fit has seen.
+    #[derive(PartialEq)]
+    pub(in crate::run) enum Half {
+        Fitted,
+        Judged,
+    }
+
     pub(in crate::run) fn transfer(
         number: u32,
         fitted: f64,
-        used: bool,
+        half: Half,
         measured: f64,
         status: &str,
     ) -> Transfer {
@@ -384,7 +391,7 @@ pub(super) mod tests {
             blocks: 256,
             bytes: Bytes::new(1 << 20),
             state: None,
-            fit_half: used,
+            fit_half: half == Half::Fitted,
             method: None,
             predicted: None,
             fitted: Some(FittedTransfer { seconds: FittedTime(fitted), grade: Grade::Fitted, link: link() }),
@@ -405,11 +412,11 @@ pub(super) mod tests {
     fn only_steady_transfers_that_no_fit_has_seen_judge() {
         // 1.0 fitted against 1.25, 1.0 and 0.8: −0.2, 0 and +0.25; the used and the unsteady one do not count.
         let transfers = [
-            transfer(0, 1.0, false, 1.25, "ok"),
-            transfer(1, 1.0, false, 1.0, "ok"),
-            transfer(2, 1.0, false, 0.8, "ok"),
-            transfer(3, 1.0, true, 9.0, "ok"),
-            transfer(4, 1.0, false, 9.0, "unsteady"),
+            transfer(0, 1.0, Half::Judged, 1.25, "ok"),
+            transfer(1, 1.0, Half::Judged, 1.0, "ok"),
+            transfer(2, 1.0, Half::Judged, 0.8, "ok"),
+            transfer(3, 1.0, Half::Fitted, 9.0, "ok"),
+            transfer(4, 1.0, Half::Judged, 9.0, "unsteady"),
         ];
         let verdicts = transfer_verdicts(&transfers);
         assert_eq!(verdicts.len(), 1);
@@ -430,14 +437,14 @@ pub(super) mod tests {
 
     #[test]
     fn nothing_that_judges_gives_null_and_says_so() {
-        let verdict = &transfer_verdicts(&[transfer(0, 1.0, true, 1.0, "ok")])[0];
+        let verdict = &transfer_verdicts(&[transfer(0, 1.0, Half::Fitted, 1.0, "ok")])[0];
         assert_eq!((verdict.median_error, verdict.p90_error, verdict.bias), (None, None, None));
         assert_eq!(verdict.sentence, "file: no steady transfer judges the fit.");
     }
 
     /// A state that was predicted to take a second.
     pub(in crate::run) fn state(number: u32, measured: f64) -> Transfer {
-        let mut state = transfer(number, 9.0, false, measured, "ok");
+        let mut state = transfer(number, 9.0, Half::Judged, measured, "ok");
         state.state = Some(StateMoved {
             model: "minimax-m2.7".to_owned(),
             engine: "vllm@0.33".to_owned(),
@@ -459,7 +466,7 @@ pub(super) mod tests {
 
     #[test]
     fn states_have_a_verdict_of_their_own_over_predictions() {
-        let verdicts = transfer_verdicts(&[transfer(0, 1.0, false, 1.0, "ok"), state(1, 1.25)]);
+        let verdicts = transfer_verdicts(&[transfer(0, 1.0, Half::Judged, 1.0, "ok"), state(1, 1.25)]);
         // 1 s predicted against 1.25 s measured: −20 %, and the fit of 9 s beside it is not looked at.
         assert_eq!((verdicts[0].of.as_str(), verdicts[1].of.as_str()), ("file", "file states"));
         assert_eq!((verdicts[0].points, verdicts[1].points), (1, 1));
@@ -474,7 +481,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_stored_transfer_is_read_as_it_was() {
-        let one = transfer(3, 1.0, false, 1.25, "ok");
+        let one = transfer(3, 1.0, Half::Judged, 1.25, "ok");
         let mut stored = serde_json::to_value(&one).unwrap();
         assert_eq!(Transfer::read(&stored).unwrap(), one);
         assert!(!is_missing_transfer(&stored));
@@ -489,7 +496,7 @@ pub(super) mod tests {
         for tier in TierName::ALL {
             assert_eq!(serde_json::to_value(tier).unwrap(), tier.word());
         }
-        let json = serde_json::to_value(transfer(0, 1.0, false, 1.0, "ok")).unwrap();
+        let json = serde_json::to_value(transfer(0, 1.0, Half::Judged, 1.0, "ok")).unwrap();
         assert_eq!(
             (json["direction"].as_str(), json["pattern"].as_str()),
             (Some("restore"), Some("fragments"))
