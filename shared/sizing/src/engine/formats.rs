@@ -1,6 +1,7 @@
 //! Formats of one engine that others do not have: they are refused, not sized.
 
-use super::{EngineKind, Query};
+use super::{EngineKind, Query, has_setting};
+use crate::architecture::Architecture;
 use crate::format::KvFormat;
 use crate::{Error, Result};
 
@@ -30,7 +31,7 @@ fn is_of_llama_cpp(format: KvFormat) -> bool {
 pub(super) fn check(query: &Query<'_>) -> Result<()> {
     let kind = query.engine.kind();
     if matches!(kind, EngineKind::Logical | EngineKind::Transformers) {
-        return Ok(());
+        return one_format(query);
     }
     let settings = query.settings;
     let asked = [
@@ -62,16 +63,22 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
 /// Refuses K and V in two formats where the engine has one flag for both.
 fn one_format(query: &Query<'_>) -> Result<()> {
     let (kind, settings) = (query.engine.kind(), query.settings);
-    if kind == EngineKind::LlamaCpp || (settings.k_dtype, settings.v_dtype) == (None, None) {
+    if has_setting(kind, "k_dtype") || (settings.k_dtype, settings.v_dtype) == (None, None) {
         return Ok(());
     }
-    let (k, v) = (settings.k_dtype.or(settings.kv_dtype), settings.v_dtype.or(settings.kv_dtype));
-    if k == v {
+    let plain = settings.kv_dtype.unwrap_or_else(|| heads_by_default(query.architecture, kind));
+    if settings.k_dtype.unwrap_or(plain) == settings.v_dtype.unwrap_or(plain) {
         return Ok(());
     }
     let name = if settings.k_dtype.is_some() { "k_dtype" } else { "v_dtype" };
     let what = format!("{} stores K and V in one format; set kv_dtype", kind.name());
     Err(Error::setting(name, what))
+}
+
+/// The format of K/V heads where nothing is set: the model's dtype, and in vLLM what a quantised checkpoint asks for.
+pub(super) fn heads_by_default(architecture: &Architecture, kind: EngineKind) -> KvFormat {
+    let asked = architecture.checkpoint_kv().filter(|_| kind == EngineKind::Vllm);
+    asked.map_or_else(|| architecture.dtype().into(), |asked| asked.heads.format)
 }
 
 #[cfg(test)]
@@ -123,6 +130,38 @@ mod tests {
             assert_eq!(refusal(HEADS, engine, &[("k_dtype", "fp8"), ("v_dtype", "fp8")]), None, "{engine}");
         }
         assert_eq!(refusal(HEADS, "llama.cpp", &[("k_dtype", "q8_0"), ("v_dtype", "f16")]), None);
+    }
+
+    /// One of both in the format that the other has anyway is one format: bf16 is the model's, fp8 what this checkpoint asks
+    /// of vLLM (0.33, `Attention.__init__`). transformers has a dtype of the whole cache.
+    #[test]
+    fn one_side_may_name_the_format_of_both() {
+        for engine in ["vllm", "sglang", "trtllm", "transformers"] {
+            for name in ["k_dtype", "v_dtype"] {
+                assert_eq!(refusal(HEADS, engine, &[(name, "bf16")]), None, "{engine}");
+                assert_eq!(refusal(HEADS, engine, &[(name, "fp8"), ("kv_dtype", "fp8")]), None, "{engine}");
+                let error = refusal(HEADS, engine, &[(name, "fp8")]).unwrap();
+                assert!(error.contains("stores K and V in one format"), "{engine}: {error}");
+            }
+        }
+        let asks = HEADS.replace(
+            "\"num_hidden_layers\"",
+            r#""quantization_config": {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}, "num_hidden_layers""#,
+        );
+        assert_eq!(refusal(&asks, "vllm", &[("k_dtype", "fp8")]), None);
+        assert!(refusal(&asks, "vllm", &[("k_dtype", "bf16")]).is_some());
+    }
+
+    /// 61 latents of 576 values are K and V at once: half the bytes in fp8, whichever settings say it.
+    #[test]
+    fn both_sides_of_a_latent_are_its_format() {
+        let architecture = crate::find_entry("kimi-k2.6").unwrap().architecture().unwrap();
+        let mut settings = Settings { context: Some(100_032), ..Settings::default() };
+        settings.set("k_dtype", "fp8").unwrap();
+        settings.set("v_dtype", "fp8").unwrap();
+        let query = Query::new(&architecture, "vllm".parse().unwrap(), &settings).unwrap();
+        let kv = report(&query).unwrap().figure(crate::engine::Quantity::KvBytes).unwrap();
+        assert_eq!(kv.whole(), Some(100_032 * 61 * 576));
     }
 
     /// `kv_cache_types` of llama.cpp: `f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1`.

@@ -65,7 +65,7 @@ const MEASURED: [&str; 4] = ["dcp", "dp", "num_speculative_tokens", "mla_storage
 /// here. What `known` warns of already is left out.
 pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
     let kind = query.engine.kind();
-    // A format of its own changes figures everywhere.
+    // Of formats of their own, those that an engine does not have are refused (`formats`).
     let foreign = |name: &&str| !APART.contains(name) && !has_setting(kind, name);
     let message = |name: &str| match (kind, name) {
         (Vllm, "dp") => {

@@ -82,7 +82,7 @@ impl Setup<'_> {
 
     /// FlashAttention 4 reads FP8 caches of 512-wide heads in tiles of 64 tokens on SM90.
     fn heads_block(&self, width: u64) -> u64 {
-        let fp8 = self.settings.kv_dtype.unwrap_or_else(|| self.checkpoint_heads()) == KvFormat::Fp8;
+        let fp8 = self.side_format(self.settings.k_dtype) == KvFormat::Fp8;
         if self.rules.wide_fp8_blocks && fp8 && width == 512 && self.gpu.family == Family::Sm90 {
             return 64;
         }

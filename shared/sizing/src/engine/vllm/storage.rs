@@ -5,6 +5,8 @@
 
 use super::Setup;
 use super::gpu::Family;
+use crate::engine::EngineKind;
+use crate::engine::formats::heads_by_default;
 use crate::engine::shard::shard_count;
 use crate::fact::Fact;
 use crate::format::{IndexFormat, KvFormat, StateFormat};
@@ -44,8 +46,7 @@ impl Setup<'_> {
     }
 
     fn side(&self, own: Option<KvFormat>, width: u64) -> Result<u64> {
-        let format = own.or(self.settings.kv_dtype).unwrap_or_else(|| self.checkpoint_heads());
-        match format {
+        match self.side_format(own) {
             KvFormat::Fp8DsMla => {
                 Err(Error::setting("kv_dtype", "fp8_ds_mla is a record of latents; this model has K/V heads"))
             }
@@ -53,16 +54,17 @@ impl Setup<'_> {
         }
     }
 
-    /// The format of K/V heads where nothing is set: what the checkpoint asks for, or the model's dtype.
-    pub(super) fn checkpoint_heads(&self) -> KvFormat {
-        let asked = self.architecture.checkpoint_kv().map(|asked| asked.heads.format);
-        asked.unwrap_or_else(|| self.model_dtype.into())
+    /// The format of K or V of heads, of which `own` is the setting.
+    pub(super) fn side_format(&self, own: Option<KvFormat>) -> KvFormat {
+        own.or(self.settings.kv_dtype)
+            .unwrap_or_else(|| heads_by_default(self.architecture, EngineKind::Vllm))
     }
 
     /// The format of latents: what is set, what the checkpoint asks for, FP8 for models of the class of GLM-5 on
     /// `SM10x`, or the model's dtype.
     pub(super) fn latent_format(&self, reader: LatentReader) -> KvFormat {
-        if let Some(format) = self.settings.kv_dtype {
+        // A latent is both K and V.
+        if let Some(format) = self.settings.k_dtype.or(self.settings.kv_dtype) {
             return format;
         }
         let asked = self.architecture.checkpoint_kv().and_then(|asked| asked.latents.as_ref());
