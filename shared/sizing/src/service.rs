@@ -13,7 +13,9 @@
 //!
 //! A compressed stream has whole entries only. The tokens of its last, incomplete group are in the compressor's rows,
 //! which a transfer carries. A disk store leaves those rows out: reuse goes to the last complete group and the tail is
-//! computed again (DeepSeek-V4 report, arXiv 2606.19348, on-disk storage). A chunk empties at its boundary, so at a whole
+//! computed again (DeepSeek-V4 report, arXiv 2606.19348, on-disk storage). Where groups overlap (CSA), the first entry after
+//! a hit is made of the last group before it too, whose rows such a store computes again from that group's tokens; vLLM
+//! keeps them in memory as a window of their own. A chunk empties at its boundary, so at a whole
 //! number of chunks there is nothing to send, though memory is counted at its fullest.
 
 use crate::growth::Growth;

@@ -144,7 +144,10 @@ fn deepseek_v4_pro() {
     assert_eq!(document.service.block.tokens.get(), 128);
     assert_eq!(document.service.block.bytes.get(), 30 * 32 * (584 + 68) + 31 * 584);
     assert_eq!(document.service.reuse.granularity_tokens.unwrap().get(), 128);
-    assert_eq!(document.service.reuse.needs, [Needs::CompleteGroup, Needs::WholeWindow]);
+    assert_eq!(
+        document.service.reuse.needs,
+        [Needs::CompleteGroup, Needs::PreviousGroup, Needs::WholeWindow]
+    );
     let window = index_of(&document, ComponentKind::WindowKv);
     assert_eq!(document.lifecycle[window].saturates_at, Some(Tokens::new(128)));
     assert_eq!(document.lifecycle[window].layers.len(), 61);
@@ -158,9 +161,24 @@ fn deepseek_v4_pro() {
     for service in &document.service.components {
         assert_eq!(service.tensor_parallel.ranks_hold, RanksHold::Same);
     }
-    let rows = index_of(&document, ComponentKind::CompressorState);
-    assert_eq!(document.lifecycle[rows].prefix_hit.needs, Needs::Nothing);
-    assert_eq!(document.service.components[rows].persisted, "nothing");
+    // An entry of CSA is made of 8 rows, those of its own 4 tokens and of the 4 before; one of HCA of its own 128.
+    let rows: Vec<_> = document
+        .lifecycle
+        .iter()
+        .filter(|row| row.kind == ComponentKind::CompressorState)
+        .map(|row| {
+            let tokens = row.prefix_hit.tokens.map(Tokens::get);
+            (
+                row.layers.len(),
+                row.prefix_hit.needs,
+                tokens,
+                document.service.components[row.component].persisted,
+            )
+        })
+        .collect();
+    assert!(rows.contains(&(30, Needs::PreviousGroup, Some(4), "nothing")), "{rows:?}");
+    assert!(rows.contains(&(31, Needs::Nothing, None, "nothing")), "{rows:?}");
+    assert_eq!(rows.len(), 2, "{rows:?}");
 }
 
 /// 15 layers keep blocks of 2 K/V heads, 45 a state of 64 heads that is of use only where it was saved.

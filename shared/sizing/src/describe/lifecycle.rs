@@ -2,6 +2,7 @@ use serde::Serialize;
 
 use super::Group;
 use crate::growth::Growth;
+use crate::mixer::Mixer;
 use crate::state::{ComponentKind, Lifecycle, Reads};
 use crate::{Bytes, Tokens};
 
@@ -77,7 +78,10 @@ pub enum Needs {
     ExactCheckpoint,
     /// The same encoder output.
     SameEncoderOutput,
-    /// Nothing: at the end of a complete group it is empty or computed again.
+    /// The compressor's rows of the last group before the end of the hit, of which the next entry is made too: kept beside
+    /// the window (vLLM registers them as one, `SlidingWindowMLASpec`), or computed again from that group's tokens.
+    PreviousGroup,
+    /// Nothing: at the end of a complete group it is empty.
     Nothing,
 }
 
@@ -100,7 +104,7 @@ impl Lifetime {
             tokens_per_entry,
             saturates_at: kept.growth.saturates_at(),
             decode_reads: DecodeReads::of(kept.reads),
-            prefix_hit: PrefixHit::of(kept.kind, &kept.growth),
+            prefix_hit: PrefixHit::of(group),
         }
     }
 }
@@ -115,9 +119,12 @@ impl DecodeReads {
 }
 
 impl PrefixHit {
-    pub(super) fn of(kind: ComponentKind, growth: &Growth) -> Self {
-        match (kind, *growth) {
-            (ComponentKind::CompressorState, _) => Self { needs: Needs::Nothing, tokens: None },
+    pub(super) fn of(group: &Group) -> Self {
+        match (group.component.kind, group.component.growth) {
+            (ComponentKind::CompressorState, _) => match group.overlap {
+                Some(ratio) => Self { needs: Needs::PreviousGroup, tokens: Some(ratio) },
+                None => Self { needs: Needs::Nothing, tokens: None },
+            },
             (ComponentKind::CrossKv, _) => Self { needs: Needs::SameEncoderOutput, tokens: None },
             (_, Growth::Constant { .. }) => Self { needs: Needs::ExactCheckpoint, tokens: None },
             (_, Growth::Window { window, .. }) => Self { needs: Needs::WholeWindow, tokens: Some(window) },
@@ -128,4 +135,13 @@ impl PrefixHit {
             (_, Growth::Linear { .. }) => Self { needs: Needs::AnyBlock, tokens: None },
         }
     }
+}
+
+/// Tokens of a group, where a compressor's groups overlap by one: each entry is made of its own group and the one before
+/// (DeepSeek-V4's CSA; HCA's groups stand alone).
+pub(super) fn overlap(mixer: &Mixer, kind: ComponentKind) -> Option<Tokens> {
+    let Mixer::Compressed(attention) = mixer else { return None };
+    let branch = attention.compression.as_ref().filter(|_| kind == ComponentKind::CompressorState)?;
+    let ratio = branch.ratio.get();
+    branch.rows.as_ref().filter(|rows| rows.rows.get() > ratio).map(|_| Tokens::new(ratio))
 }

@@ -77,6 +77,8 @@ struct Group {
     component: StateComponent,
     payload: Payload,
     ranks: TensorParallel,
+    /// Tokens of a group whose rows the next group's entry needs too.
+    overlap: Option<Tokens>,
     layers: Vec<usize>,
 }
 
@@ -96,6 +98,7 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
             for component in mixer.components(&formats)? {
                 let payload = layout::payload(mixer, &component, &formats)?;
                 let ranks = service::ranks(mixer, &component);
+                let overlap = lifecycle::overlap(mixer, component.kind);
                 let known = groups.iter().position(|group| {
                     group.component.kind == component.kind
                         && group.component.growth == component.growth
@@ -103,9 +106,10 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
                         && group.component.reads == component.reads
                         && group.payload == payload
                         && group.ranks == ranks
+                        && group.overlap == overlap
                 });
                 let index = known.unwrap_or_else(|| {
-                    groups.push(Group { component, payload, ranks, layers: Vec::new() });
+                    groups.push(Group { component, payload, ranks, overlap, layers: Vec::new() });
                     groups.len() - 1
                 });
                 groups[index].layers.extend(&class.layers);

@@ -1,8 +1,8 @@
 use serde::Serialize;
 
+use super::Group;
 use super::layout::Payload;
 use super::lifecycle::{Needs, PrefixHit};
-use super::{Group, lifecycle};
 use crate::growth::Growth;
 use crate::mixer::{Mixer, Recurrence};
 use crate::settings::Settings;
@@ -169,7 +169,7 @@ pub(super) fn service(groups: &[Group], block: Block, settings: &Settings) -> Re
     let mut needs: Vec<Needs> = Vec::new();
     let mut granularity = Some(block.tokens);
     for (index, group) in groups.iter().enumerate() {
-        let hit = PrefixHit::of(group.component.kind, &group.component.growth);
+        let hit = PrefixHit::of(group);
         let own = match hit.needs {
             Needs::ExactCheckpoint => settings.checkpoint_interval.map(Tokens::new),
             _ => Some(block.tokens),
@@ -206,7 +206,7 @@ fn component_service(
         block_bytes_per_layer: one,
         block_bytes: one.map(|bytes| bytes.times(layers)).transpose()?,
         checkpoint_bytes: checkpoint,
-        reuse_granularity_tokens: match lifecycle::PrefixHit::of(kept.kind, &kept.growth).needs {
+        reuse_granularity_tokens: match PrefixHit::of(group).needs {
             Needs::Nothing | Needs::SameEncoderOutput => None,
             _ => reuse_granularity_tokens,
         },
