@@ -20,6 +20,8 @@ const LARGEST_CONFIG: u64 = 64 << 20;
 pub(crate) struct Model {
     /// The catalogue id, or the path as it was given.
     pub(crate) label: String,
+    /// What figures show: the label, behind the name that a file has for its model.
+    pub(crate) shown: String,
     /// The catalogue entry, where it is one.
     pub(crate) entry: Option<&'static CatalogueEntry>,
     /// Its layers.
@@ -56,7 +58,8 @@ impl Model {
         })?;
         let architecture = read_config_object(&entry.config, unknown)
             .map_err(|error| Failure::input(format!("{}: {error}", entry.id)))?;
-        Ok(Self { label: entry.id.clone(), entry: Some(entry), architecture })
+        let label = entry.id.clone();
+        Ok(Self { shown: label.clone(), label, entry: Some(entry), architecture })
     }
 
     /// Its state in the formats that `settings` choose.
@@ -105,7 +108,9 @@ impl Model {
             let text = config_text(label, stream, start, length)?;
             read_config_text(&text, unknown).map_err(|error| Failure::input(format!("{label}: {error}")))?
         };
-        Ok(Self { label: label.to_owned(), entry: None, architecture })
+        let label = label.to_owned();
+        let shown = architecture.name().map_or_else(|| label.clone(), |name| format!("{name} ({label})"));
+        Ok(Self { shown, label, entry: None, architecture })
     }
 }
 
@@ -240,6 +245,21 @@ mod tests {
         // Sparse: a reader that went through it would not end in a test's time.
         File::options().write(true).open(&path).unwrap().set_len(100 << 30).unwrap();
         is_the_dense_model(&load(&path).unwrap());
+    }
+
+    #[test]
+    fn a_gguf_file_is_shown_by_its_name_for_the_model() {
+        let mut bytes = gguf_bytes(&[]);
+        bytes[16] += 1;
+        bytes.extend(12_u64.to_le_bytes());
+        bytes.extend(b"general.name");
+        bytes.extend(8_u32.to_le_bytes());
+        bytes.extend(8_u64.to_le_bytes());
+        bytes.extend(b"Qwen3 8B");
+        let model = Model::from_stream("q.gguf", &bytes[..], None, Unknown::Warn).unwrap();
+        assert_eq!((model.shown.as_str(), model.label.as_str()), ("Qwen3 8B (q.gguf)", "q.gguf"));
+        let plain = Model::from_stream("q.gguf", &gguf_bytes(&[])[..], None, Unknown::Warn).unwrap();
+        assert_eq!(plain.shown, "q.gguf");
     }
 
     #[test]

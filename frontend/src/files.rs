@@ -171,10 +171,11 @@ fn show_run(page: Page, run: Run) {
 
 fn own_model(page: Page, name: &str, architecture: Architecture) -> Model {
     let kind = architecture.model_type().unwrap_or("own config").to_owned();
-    let plain = format!("{kind} ({name})");
+    let shown = architecture.name().unwrap_or(&kind).to_owned();
+    let plain = format!("{shown} ({name})");
     page.opened.with_untracked(|opened| {
         let is_new = |label: &String| opened.models.iter().all(|model| model.name != *label);
-        let labels = std::iter::once(plain).chain((2..).map(|number| format!("{kind} ({name}, {number})")));
+        let labels = std::iter::once(plain).chain((2..).map(|number| format!("{shown} ({name}, {number})")));
         let number = opened.models.len() + 1;
         Model {
             id: format!("{}{number}", Model::OWN),

@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let comparison = compare(version(&models[0]), version(&models[1]), &settings, n)?;
     let warnings = || {
         let of = |(model, state): (&'_ Model, &'_ StateModel)| -> Vec<Told> {
-            let told = |warning: &Warning| Told { model: model.label.clone(), warning: warning.clone() };
+            let told = |warning: &Warning| Told { model: model.shown.clone(), warning: warning.clone() };
             state.warnings().iter().map(told).collect()
         };
         models.iter().zip(&states).flat_map(of).collect::<Vec<_>>()
@@ -87,8 +87,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn version(model: &Model) -> Version<'_> {
     Version {
-        label: &model.label,
-        name: model.entry.map_or(model.label.as_str(), |entry| &entry.name),
+        label: &model.shown,
+        name: model.entry.map_or(model.shown.as_str(), |entry| &entry.name),
         architecture: &model.architecture,
     }
 }

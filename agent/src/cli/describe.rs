@@ -31,6 +31,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let settings = arguments.accounting.logical_settings_and(&ANSWERED)?;
     let model = Model::load_checked(name, arguments.accounting.unknown())?;
-    let description = describe(&model.label, &model.architecture, &settings);
+    let description = describe(&model.shown, &model.architecture, &settings);
     output::json(&description.map_err(|error| model.failure(&error))?)
 }

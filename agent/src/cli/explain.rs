@@ -75,20 +75,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
-    let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
+    let size = state.size(&model.shown, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
     let (reserved, beside, warnings) = if engine.kind() == EngineKind::Logical && !settings.names_an_engine()
     {
         (None, None, size.warnings)
     } else {
         let failed = |error| model.failure(&error);
-        let sized = size_in_engine(&model.label, &model.architecture, &engine, Some(n), batch, &settings)
+        let sized = size_in_engine(&model.shown, &model.architecture, &engine, Some(n), batch, &settings)
             .map_err(failed)?;
         let mut query = Query::new(&model.architecture, engine, &settings).map_err(failed)?;
         (query.context, query.batch) = (Some(n), batch);
         (Some(sized.report), Some(reservation(&query).map_err(failed)?), sized.warnings)
     };
     let report = Report {
-        model: &model.label,
+        model: &model.shown,
         context: n,
         batch,
         engine: "logical",

@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let question = Question { engine: &engine, settings: &settings, memory, batch, contexts: &contexts };
         let (fit, doubts) = question.answer(&model).map_err(|error| model.failure(&error))?;
         fits.push(fit);
-        warnings.extend(doubts.into_iter().map(|warning| (model.label.clone(), warning)));
+        warnings.extend(doubts.into_iter().map(|warning| (model.shown.clone(), warning)));
     }
     if arguments.json {
         return output::json(&fits);
@@ -111,7 +111,7 @@ impl Question<'_> {
             warnings.extend(room.division()?);
         }
         let fit = Fit {
-            model: model.label.clone(),
+            model: model.shown.clone(),
             memory_bytes: self.memory,
             engine: self.engine.clone(),
             settings: self.settings.clone(),

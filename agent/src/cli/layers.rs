@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
-    let size = state.size(&model.label, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
+    let size = state.size(&model.shown, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;
     let architecture = &model.architecture;
     let mut layers = Vec::with_capacity(architecture.layer_count());
     for (index, class) in architecture.layers().enumerate() {
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
     }
     let report = Report {
-        model: model.label.clone(),
+        model: model.shown.clone(),
         context: n,
         batch,
         engine: "logical",

@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = read(&arguments.file)?;
     let model = arguments.model.as_deref().map(Model::load).transpose()?;
     let given =
-        model.as_ref().map(|model| GivenModel { label: &model.label, architecture: &model.architecture });
+        model.as_ref().map(|model| GivenModel { label: &model.shown, architecture: &model.architecture });
     let decoded = decode_log(&text, given).map_err(|error| Failure::input(format!("{label}: {error}")))?;
     if arguments.json {
         output::json(&decoded)?;

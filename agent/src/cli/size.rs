@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let model = Model::load_checked(name, arguments.accounting.unknown())?;
         let state = model.state(&settings)?;
         for context in &contexts {
-            let size = state.size(&model.label, *context, batch, &settings);
+            let size = state.size(&model.shown, *context, batch, &settings);
             sizes.push(size.map_err(|error| model.failure(&error))?);
         }
     }

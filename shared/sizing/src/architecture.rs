@@ -12,6 +12,7 @@ use crate::warning::Warning;
 /// The layers of one model version, equal ones grouped.
 #[derive(Clone, Debug)]
 pub struct Architecture {
+    name: Option<String>,
     classes: Vec<LayerClass>,
     layers: Vec<usize>,
     dtype: Chosen<StateFormat>,
@@ -68,6 +69,8 @@ pub(crate) struct CheckpointKv {
 /// What belongs to the whole model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelFacts {
+    /// What the file calls the model: words to show, which choose nothing.
+    pub(crate) name: Option<String>,
     pub(crate) dtype: Chosen<StateFormat>,
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) checkpoint_kv: Option<CheckpointKv>,
@@ -89,6 +92,7 @@ impl Architecture {
             layers.push(class);
         }
         Self {
+            name: facts.name,
             classes: classes.list,
             layers,
             dtype: facts.dtype,
@@ -140,6 +144,11 @@ impl Architecture {
         self.layers.get(index).copied()
     }
 
+    /// What the file calls the model, where it has words for that.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// The longest context that the config allows.
     pub fn max_context(&self) -> Option<&Fact> {
         self.max_context.as_ref()
@@ -188,6 +197,12 @@ impl Architecture {
     /// What was assumed while reading the config.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Whether a layer keeps entries that are K and V in one, which only `kv_dtype` is of.
+    pub(crate) fn keeps_entries(&self) -> bool {
+        let owners = self.classes.iter().filter(|class| class.borrows.is_none());
+        owners.flat_map(|class| &class.mixers).any(|mixer| matches!(mixer, Mixer::Compressed(_)))
     }
 
     /// The formats under some settings.

@@ -284,3 +284,13 @@ fn an_encoder_keeps_nothing() {
     file.set("llama.attention.causal", Value::Bool(false));
     assert_eq!(state(&architecture(&file)).slope(None).unwrap().whole(), Some(0));
 }
+
+/// `general.name` is words to show; it is cut to a line, and absent where there are none.
+#[test]
+fn a_files_name_for_its_model_is_shown() {
+    let named = |name: &str| architecture(&dense().with("general.name", Value::Text(name.to_owned())));
+    assert_eq!(named("Qwen3 8B\n Instruct\u{7}").name(), Some("Qwen3 8B Instruct"));
+    assert_eq!(named(" \n").name(), None);
+    assert_eq!(architecture(&dense()).name(), None);
+    assert_eq!(named(&"é".repeat(1000)).name().unwrap().chars().count(), 80);
+}

@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -
     for name in &arguments.models {
         let model = Model::load_checked(name, arguments.accounting.unknown())?;
         for context in &contexts {
-            let size = size_in_engine(&model.label, &model.architecture, engine, *context, batch, settings);
+            let size = size_in_engine(&model.shown, &model.architecture, engine, *context, batch, settings);
             sizes.push(size.map_err(|error| model.failure(&error))?);
         }
     }

@@ -82,6 +82,7 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
     let drafts = layers::read_layers(&fields, &mut warnings)?;
     let facts = ModelFacts {
+        name: None,
         dtype,
         recurrent_dtype,
         checkpoint_kv,

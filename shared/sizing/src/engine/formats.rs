@@ -40,8 +40,11 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
         ("v_dtype", settings.v_dtype),
         ("cross_dtype", settings.cross_dtype),
     ];
+    // llama.cpp stores what is neither K nor V in K's type.
+    let has_entries = kind != EngineKind::LlamaCpp && query.architecture.keeps_entries();
+    let kv_is_used = has_entries || !settings.names_both_sides();
     for (name, format) in asked {
-        let Some(format) = format else { continue };
+        let Some(format) = format.filter(|_| name != "kv_dtype" || kv_is_used) else { continue };
         if kind == EngineKind::LlamaCpp && !is_of_llama_cpp(format) {
             let known: Vec<&str> =
                 KvFormat::all().filter(|(_, known)| is_of_llama_cpp(*known)).map(|(name, _)| name).collect();
@@ -100,6 +103,14 @@ mod tests {
         }
         let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
         report(&query).err().map(|error| error.to_string())
+    }
+
+    /// What is set for both K and V leaves nothing that would be stored in another format.
+    #[test]
+    fn a_format_that_is_overridden_twice_refuses_nothing() {
+        let both = [("kv_dtype", "fp8"), ("k_dtype", "q8_0"), ("v_dtype", "q4_0")];
+        assert_eq!(refusal(HEADS, "llama.cpp", &both), None);
+        assert!(refusal(HEADS, "llama.cpp", &both[..2]).unwrap().starts_with("kv_dtype: fp8 "));
     }
 
     #[test]

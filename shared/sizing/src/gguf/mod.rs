@@ -23,6 +23,9 @@ use keys::Keys;
 /// A good first prefix: it holds the keys of most files up to their vocabulary.
 const FIRST_PREFIX: u64 = 64 << 10;
 
+/// Characters of a name that are shown.
+const LONGEST_NAME: usize = 80;
+
 /// What a prefix of a file gave.
 #[derive(Clone, Debug)]
 pub enum GgufRead {
@@ -72,6 +75,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         "f16, 2 bytes a value: a GGUF names the formats of weights only; K/V formats are an engine's setting";
     let dtype = Source::default("dtype", rule);
     let facts = ModelFacts {
+        name: shown_name(keys),
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
         checkpoint_kv: None,
@@ -88,6 +92,14 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     };
     report_unread(keys.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))
+}
+
+/// `general.name`, in one line of a length that can be shown.
+fn shown_name(keys: &Keys<'_>) -> Option<String> {
+    let words = keys.general_text("general.name")?.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let name: String = words.join(" ").chars().take(LONGEST_NAME).collect();
+    (!name.is_empty()).then_some(name)
 }
 
 /// Projectors, adapters, and all but the first of several files.

@@ -94,6 +94,16 @@ impl Mixer {
         }
     }
 
+    /// The keys of an indexer, where the layer keeps them.
+    pub fn index_keys(&self) -> Option<&IndexKeys> {
+        match self {
+            Self::IndexedFull(_, keys) => Some(keys),
+            Self::Dsa { index, .. } => index.as_ref(),
+            Self::Compressed(attention) => attention.compression.as_ref()?.index.as_ref(),
+            _ => None,
+        }
+    }
+
     /// What the layer keeps for one request under the given formats.
     pub fn components(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
         match self {

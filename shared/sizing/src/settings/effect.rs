@@ -17,7 +17,7 @@ impl Settings {
         let any = |of: fn(&Mixer) -> bool| mixers.iter().any(|mixer| of(mixer));
         let heads = any(|mixer| mixer.heads().is_some());
         let latents = any(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. }));
-        let records = any(|mixer| matches!(mixer, Mixer::Compressed(_)));
+        let records = architecture.keeps_entries();
         let cross = any(|mixer| matches!(mixer, Mixer::Cross { .. }));
         let expanded = latents && self.mla_storage == Some(MlaStorage::Expanded);
         let uses = [
@@ -26,28 +26,26 @@ impl Settings {
             ("v_dtype", heads || expanded, "V of its own format"),
             ("cross_dtype", cross, "the output of an encoder"),
             ("encoder_tokens", cross, "the output of an encoder"),
-            ("index_dtype", any(has_index_keys), "index keys"),
+            ("index_dtype", any(|mixer| mixer.index_keys().is_some()), "index keys"),
             ("state_dtype", any(has_recurrent_state), "recurrent state"),
             ("conv_dtype", any(has_conv_state), "convolution state"),
             ("mla_storage", latents, "a latent"),
         ];
-        uses.into_iter()
-            .filter(|(name, used, _)| !used && given.contains(name))
+        let unused = uses.into_iter().filter(|(name, used, _)| !used && given.contains(name));
+        let mut found: Vec<Warning> = unused
             .map(|(name, _, what)| {
                 Warning::new(name, format!("changes nothing: no layer of this model keeps {what}"))
             })
-            .collect()
-    }
-}
-
-fn has_index_keys(mixer: &Mixer) -> bool {
-    match mixer {
-        Mixer::IndexedFull(..) => true,
-        Mixer::Dsa { index, .. } => index.is_some(),
-        Mixer::Compressed(attention) => {
-            attention.compression.as_ref().is_some_and(|branch| branch.index.is_some())
+            .collect();
+        if self.kv_dtype.is_some() && self.names_both_sides() && (heads || latents) && !records {
+            found.push(Warning::new("kv_dtype", "changes nothing: k_dtype and v_dtype go first"));
         }
-        _ => false,
+        found
+    }
+
+    /// Whether K and V each have a format of their own, so that `kv_dtype` is left for what is neither.
+    pub(crate) fn names_both_sides(&self) -> bool {
+        self.k_dtype.is_some() && self.v_dtype.is_some()
     }
 }
 
