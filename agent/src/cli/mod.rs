@@ -16,6 +16,7 @@ mod plan;
 mod request;
 mod reserved;
 mod serve;
+mod setting_names;
 mod size;
 
 use std::process::ExitCode;
@@ -85,7 +86,9 @@ pub fn run() -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            return finish(output::figures(&help.to_string()));
+            // clap puts this before every text that it did not make itself.
+            let text = help.to_string();
+            return finish(output::figures(text.strip_prefix("error: ").unwrap_or(&text)));
         }
     };
     finish(dispatch(arguments.command))

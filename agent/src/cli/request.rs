@@ -4,6 +4,7 @@ use clap::Args;
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{Settings, Tokens, Unknown, Warning};
 
+use super::setting_names::{self, Pair};
 use crate::batch;
 use crate::failure::Failure;
 use crate::given;
@@ -44,8 +45,8 @@ pub(super) struct Accounting {
     /// Decode-context-parallel ranks
     #[arg(long, value_name = "N")]
     dcp: Option<String>,
-    /// Any other setting by its name
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    /// Any other setting by its name; `--set help` lists the names by engine
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = Pair)]
     settings: Vec<String>,
     /// Refuse a config with fields that could change the state and that no rule knows
     #[arg(long)]
@@ -128,6 +129,7 @@ impl Accounting {
             if matches!(name, "context" | "batch") {
                 return Err(Failure::input(format!("set: {name} has an option of its own, --{name}")));
             }
+            setting_names::check(name, &self.engine()?)?;
             pairs.push((name, value.trim()));
         }
         given::settings(pairs)

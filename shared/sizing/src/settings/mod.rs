@@ -34,13 +34,13 @@ const BYTES: RangeInclusive<u64> = 0..=u64::MAX;
 
 /// Declares every setting once: its field, its name, how its text is read, and the range that it is checked against.
 macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident: $type:ty $(, in $range:expr)?;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty $(, in $range:expr)?;)*) => {
         /// Settings of the user. Whatever is absent has its default: the config's own dtype, the native layout of a
         /// mixer, or the default of the engine.
         #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Settings {
-            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$type>,)*
+            $($(#[doc = $doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$type>,)*
         }
 
         impl Settings {
@@ -71,6 +71,14 @@ macro_rules! settings {
                     }
                 }
                 Ok(())
+            }
+
+            /// What a setting is, in one sentence.
+            pub fn about(name: &str) -> &'static str {
+                match name {
+                    $(stringify!($name) => concat!($($doc),*).trim(),)*
+                    _ => "",
+                }
             }
 
             /// The names of the settings that are set.
@@ -264,6 +272,12 @@ mod tests {
             assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), [name], "{name}");
             assert_eq!(serde_json::from_value::<Settings>(json).unwrap(), settings, "{name}");
         }
+    }
+
+    #[test]
+    fn every_setting_says_what_it_is() {
+        assert!(Settings::NAMES.iter().all(|name| Settings::about(name).ends_with('.')));
+        assert_eq!(Settings::about("tp"), "Tensor-parallel ranks.");
     }
 
     #[test]
