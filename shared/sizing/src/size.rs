@@ -7,7 +7,9 @@ use serde::ser::SerializeStruct;
 
 use crate::architecture::Architecture;
 use crate::distinct::Places;
+use crate::format::StateFormat;
 use crate::growth::Growth;
+use crate::mixer::{Mixer, Recurrence};
 use crate::service::WindowPolicy;
 use crate::settings::Settings;
 use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
@@ -144,12 +146,39 @@ impl StateModel {
         }
         let mut warnings = architecture.warnings().to_vec();
         warnings.extend(settings.without_effect(architecture));
-        Ok(Self {
-            parts,
-            classes,
-            warnings,
-            max_context: architecture.max_context().map(crate::fact::Fact::get),
-        })
+        let max_context = architecture.max_context().map(crate::fact::Fact::get);
+        let mut state = Self { parts, classes, warnings, max_context };
+        let narrow_state = state.of_model_dtype(architecture, settings)?;
+        state.warnings.extend(narrow_state);
+        Ok(state)
+    }
+
+    /// Says by how much recurrent state is more in the engines, where the config names no dtype for it. SGLang keeps f32
+    /// whatever the model's dtype (`configs/mamba_utils.py`), vLLM for KDA and Nemotron-H (`mamba_utils.py`,
+    /// `config/cache.py`).
+    fn of_model_dtype(&self, architecture: &Architecture, settings: &Settings) -> Result<Option<Warning>> {
+        let is_named = settings.state_dtype.is_some() || architecture.recurrent_dtype().is_some();
+        let has_state = self.parts.iter().any(|part| part.component.kind == ComponentKind::RecurrentState);
+        if is_named || !has_state || architecture.dtype() == StateFormat::F32 {
+            return Ok(None);
+        }
+        let wide = Settings { state_dtype: Some(StateFormat::F32), ..settings.clone() };
+        let (own, kept) = (self.fixed(None)?, Self::new(architecture, &wide)?.fixed(None)?);
+        let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+        let has_kda = mixers.any(|mixer| {
+            matches!(mixer, Mixer::Recurrent(recurrent) if matches!(recurrent.recurrence, Recurrence::Kda { .. }))
+        });
+        let engines = if has_kda || architecture.model_type() == Some("nemotron_h") {
+            "vLLM and SGLang keep"
+        } else {
+            "SGLang keeps"
+        };
+        let message = format!(
+            "the config names none; logical bytes count recurrent state in {}, the model's dtype. {engines} f32, which \
+             makes the fixed part {kept} in place of {own}",
+            architecture.dtype().name()
+        );
+        Ok(Some(Warning::new("state_dtype", message)))
     }
 
     /// What was assumed while reading the config, and formats that change nothing.

@@ -7,7 +7,7 @@ mod asked;
 
 use asked::{catalogued, settings};
 use kvscope_sizing::engine::{Engine, EngineKind, Query, Reservation, Rest, reservation, size_in_engine};
-use kvscope_sizing::{Settings, Tokens, catalogue, find_entry};
+use kvscope_sizing::{Settings, StateModel, Tokens, catalogue, find_entry};
 
 fn beside(id: &str, engine: &str, pairs: &[(&str, &str)]) -> Reservation {
     let (architecture, settings) = (catalogued(id), settings(pairs));
@@ -233,4 +233,97 @@ fn context_parallel_ranks_are_named() {
     let words = "caches of every token take 878,400,000 B, 7,027,200,000 B in dense bytes; 8 context-parallel ranks \
                  share its tokens";
     assert_eq!(why(&found), words);
+}
+
+/// DeepSeek-V4-Flash in vLLM: 21 layers keep an fp8 key of 132 B for four tokens where the logical account has an fp4 one
+/// of 68; that a page of 64 keys is rounded up from 8448 to 8640 B is padding. 20 layers of HCA and 21 of CSA lie in one
+/// block.
+#[test]
+fn formats_are_named_and_their_rates_are_without_padding() {
+    let found = beside("deepseek-v4-flash", "vllm@0.33", &[("context", "100000")]);
+    let words = "index keys take 21 layers × 33 B a token, 21 layers × 17 B in dense bytes (fp8, not fp4)";
+    assert!(why(&found).contains(words), "{}", why(&found));
+    let Rest::More(bytes, _) = &found.rest else { panic!("{:?}", found.rest) };
+    assert_eq!(bytes.get(), 21 * (33 - 17) * 100_000);
+    let row = found.padding.iter().find(|row| row.what == "padding of pages").unwrap();
+    assert!(row.why.contains("rounded up to a multiple of 576 B"), "{}", row.why);
+
+    assert_eq!(21 * (37_440 + 8640) + 20 * 1728, 1_002_240);
+    let together = found.worked.as_deref().unwrap();
+    for part in
+        ["× 1,002,240 B; a block is", "21 layers × 37,440 B", "21 layers × 8,640 B", "20 layers × 1,728 B"]
+    {
+        assert!(together.contains(part), "{part}: {together}");
+    }
+}
+
+/// Gemma 3 27B in vLLM: 10 of 62 layers keep every token, so groups have 10 layers, and 52 windows make four groups of 9
+/// and two of 8, each with 1089 blocks.
+#[test]
+fn narrow_groups_say_what_they_leave_unused() {
+    let found = beside("gemma-3-27b", "vllm@0.33", &[("context", "100000")]);
+    let part = found.parts.iter().find(|part| part.what == "unused width of blocks").unwrap();
+    assert_eq!(part.reserved.get(), 8 * 1089 * 131_072);
+    let words = part.worked.as_deref().unwrap();
+    let sum = "4 groups × 1,089 blocks × 131,072 B + 2 groups × 1,089 blocks × 262,144 B; ";
+    assert!(words.starts_with(sum), "{words}");
+    let together = found.worked.as_deref().unwrap();
+    let block = "× 1,310,720 B; a block is the pages of the widest group: 10 layers × 131,072 B";
+    assert!(together.ends_with(block), "{together}");
+}
+
+/// Without blocks of one size the whole is its only part, or the sum of several.
+#[test]
+fn the_whole_is_derived_from_its_parts() {
+    let found = beside("minimax-m2.7", "llama.cpp", &[("context", "100000")]);
+    assert_eq!(found.parts.len(), 1);
+    assert!(found.worked.is_some());
+    assert_eq!(found.worked, found.parts[0].worked);
+    let found = beside("gemma-3-27b", "llama.cpp", &[("context", "100000")]);
+    assert_eq!(found.worked.as_deref(), Some("the sum of its parts"));
+}
+
+/// Qwen3.5-397B in vLLM on an H100: 45 states of 64 × 128 × 128 × 4 + 3 × 12,288 × 2 = 4,268,032 B beside tokens of
+/// 2 × 2 × 256 × 2 = 2048 B. `FlashInfer` exports every 64 tokens, so a block has 2112 tokens, and a request 3 pages; with
+/// Triton 2096 tokens and 2 pages.
+#[test]
+fn pages_of_states_are_named_one_by_one() {
+    let found = beside("qwen3.5-397b-a17b", "vllm@0.33", &[("context", "100000")]);
+    let words = worked(&found, "recurrent and compressor state");
+    let kept = "3 pages: its own, 1 for prefixes (mode align), 1 for the checkpoint that FlashInfer's prefill writes \
+                (gdn_prefill_backend, the default on the H100 that is assumed); ";
+    assert!(words.contains(kept), "{words}");
+    assert_eq!(45 * 2048 * (3 * 2112 - 2 * 2096), 197_591_040);
+    let other = "; with gdn_prefill_backend=triton blocks have 2,096 tokens, and a request's states 197,591,040 B less";
+    assert!(words.ends_with(other), "{words}");
+    let triton = [("context", "100000"), ("gdn_prefill_backend", "triton")];
+    let plain = beside("qwen3.5-397b-a17b", "vllm@0.33", &triton);
+    let state = |of: &Reservation| {
+        of.parts.iter().find(|part| part.what == "recurrent and compressor state").unwrap().reserved.get()
+    };
+    assert_eq!(state(&found) - state(&plain), 197_591_040);
+
+    let found = beside("kimi-linear-48b-a3b", "vllm@0.33", &[("context", "100000")]);
+    let words = worked(&found, "recurrent and compressor state");
+    assert!(words.contains("2 pages: its own, 1 for prefixes (mode align); a state has "), "{words}");
+}
+
+/// Kimi-Linear names no dtype: 20 states of 32 × 128 × 128 values and 3 × 12,288 of a convolution, in bf16 half of what
+/// engines keep in f32, the convolution apart.
+#[test]
+fn state_in_the_models_dtype_says_what_engines_keep() {
+    let of = |value_bytes: u64| 20 * (32 * 128 * 128 * value_bytes + 3 * 12_288 * 2);
+    assert_eq!((of(2), of(4)), (22_446_080, 43_417_600));
+    let architecture = catalogued("kimi-linear-48b-a3b");
+    let told = |pairs: &[(&str, &str)]| {
+        let state = StateModel::new(&architecture, &settings(pairs)).unwrap();
+        state.warnings().iter().find(|warning| warning.field == "state_dtype").map(|own| own.message.clone())
+    };
+    let message = told(&[]).unwrap();
+    let words = "vLLM and SGLang keep f32, which makes the fixed part 43,417,600 B in place of 22,446,080 B";
+    assert!(message.contains(words), "{message}");
+    assert_eq!((told(&[("state_dtype", "f32")]), told(&[("state_dtype", "bf16")])), (None, None));
+    let found = beside("kimi-linear-48b-a3b", "vllm@0.33", &[("context", "100000")]);
+    let words = "take 43,417,600 B, 22,446,080 B in dense bytes (f32, not bf16)";
+    assert!(why(&found).contains(words), "{}", why(&found));
 }

@@ -73,8 +73,10 @@ fn parts(beside: &Reservation, units: UnitSystem) -> AnyView {
             view! { <span class="number" data-value=of.get().to_string()>{shown(of, units)}</span> }
                 .into_any()
         };
-        let worked = match worked {
-            Some(worked) => format!("reserved as {worked} = {reserved}"),
+        // The arithmetic first, then what its numbers are.
+        let worked = match worked.as_deref().map(|worked| worked.split_once("; ").unwrap_or((worked, ""))) {
+            Some((sum, "")) => format!("reserved as {sum} = {reserved}"),
+            Some((sum, numbers)) => format!("reserved as {sum} = {reserved}; {numbers}"),
             None => format!("reserved {reserved}, which is no one product"),
         };
         view! {

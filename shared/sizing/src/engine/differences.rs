@@ -36,10 +36,14 @@ struct Held {
     content: u64,
     /// Bytes that the step to the longer context adds.
     grown: u64,
+    /// Of them, those that hold state.
+    content_grown: u64,
     /// Requests that they are of.
     requests: u64,
     /// Context-parallel ranks that share the tokens.
     sharing: u64,
+    /// How its values are stored, where that is one format.
+    format: Option<&'static str>,
 }
 
 impl<'q> Differences<'q> {
@@ -88,7 +92,7 @@ impl<'q> Differences<'q> {
         if tokens > most {
             return None;
         }
-        let rate = self.rate(*held)?;
+        let rate = self.rate(*held, held.grown)?;
         Some(format!("{} tokens × {rate}{requests}", group_digits(tokens)))
     }
 
@@ -108,10 +112,10 @@ impl<'q> Differences<'q> {
     }
 
     /// Bytes of a token on a rank that has it, over layers where they divide evenly: `61 layers × 132 B`.
-    fn rate(&self, held: Held) -> Option<String> {
+    fn rate(&self, held: Held, grown: u64) -> Option<String> {
         let tokens = (self.step / held.sharing).checked_mul(held.requests)?;
-        let layers = self.layers(held.quantity).filter(|layers| held.grown.is_multiple_of(*layers));
-        let (bytes, tokens) = reduced(held.grown / layers.unwrap_or(1), tokens);
+        let layers = self.layers(held.quantity).filter(|layers| grown.is_multiple_of(*layers));
+        let (bytes, tokens) = reduced(grown / layers.unwrap_or(1), tokens);
         let bytes = match tokens {
             1 => format!("{} B", group_digits(bytes)),
             _ => format!("{}/{} B", group_digits(bytes), group_digits(tokens)),
@@ -207,9 +211,16 @@ impl<'q> Differences<'q> {
         words.join("; ")
     }
 
-    /// One part in both accountings: `index keys take 61 layers × 132 B a token, 61 layers × 68 B in dense bytes`.
+    /// One part in both accountings, padding apart: `index keys take 61 layers × 132 B a token, 61 layers × 68 B in dense
+    /// bytes (fp8, not fp4)`.
     fn beside(&self, own: Held, dense: Held) -> String {
         let what = own.quantity.label();
+        let formats = match (own.format, dense.format) {
+            (Some(stored), Some(logical)) if stored != logical && own.content > 0 && dense.content > 0 => {
+                format!(" ({stored}, not {logical})")
+            }
+            _ => String::new(),
+        };
         let shared = match own.sharing {
             1 => String::new(),
             ranks => format!(
@@ -217,15 +228,16 @@ impl<'q> Differences<'q> {
                 counted(ranks, "context-parallel rank", "context-parallel ranks")
             ),
         };
-        if own.grown > 0
+        if own.content_grown > 0
             && dense.grown > 0
-            && let (Some(own), Some(dense)) = (self.rate(own), self.rate(dense))
+            && let (Some(own), Some(dense)) =
+                (self.rate(own, own.content_grown), self.rate(dense, dense.grown))
             && own != dense
         {
-            return format!("{what} take {own} a token, {dense} in dense bytes{shared}");
+            return format!("{what} take {own} a token, {dense} in dense bytes{formats}{shared}");
         }
         let (own, dense) = (Bytes::new(own.content), Bytes::new(dense.bytes));
-        format!("{what} take {own}, {dense} in dense bytes{shared}")
+        format!("{what} take {own}, {dense} in dense bytes{formats}{shared}")
     }
 }
 
@@ -254,13 +266,27 @@ fn held(query: &Query<'_>, step: u64, layers: Option<&LayerRange>) -> Result<Vec
     };
     let before = if Some(from) == query.context { now.clone() } else { at(from.get())? };
     let after = at(from.get().saturating_add(step))?;
-    let grown = before.into_iter().zip(after).map(|(before, after)| after.saturating_sub(before));
-    let parts = Quantity::PARTS.into_iter().zip(now).zip(grown);
-    let held = parts.map(|((quantity, bytes), grown)| {
-        let (requests, sharing) = (plan.room_for(), plan.ranks_of_tokens(quantity));
-        Ok(Held { quantity, bytes, content: plan.content(quantity)?.get(), grown, requests, sharing })
+    let grown = before.into_iter().zip(after).map(|(before, after)| {
+        (after.bytes.saturating_sub(before.bytes), after.content.saturating_sub(before.content))
     });
-    held.collect()
+    let held = |((quantity, now), (grown, content_grown)): ((Quantity, PartBytes), (u64, u64))| Held {
+        quantity,
+        bytes: now.bytes,
+        content: now.content,
+        grown,
+        content_grown,
+        requests: plan.room_for(),
+        sharing: plan.ranks_of_tokens(quantity),
+        format: plan.format_of(quantity),
+    };
+    Ok(Quantity::PARTS.into_iter().zip(now).zip(grown).map(held).collect())
+}
+
+/// Bytes of one part, and those of them that hold state.
+#[derive(Clone, Copy, Debug)]
+struct PartBytes {
+    bytes: u64,
+    content: u64,
 }
 
 /// The plan of the query's engine, or of the dense bytes of a rank with these layers.
@@ -271,9 +297,12 @@ fn plan_of<'q>(query: &'q Query<'_>, layers: Option<&LayerRange>) -> Result<Box<
 }
 
 /// Bytes of [`Quantity::PARTS`].
-fn bytes_of_parts(plan: &dyn Profile) -> Result<Vec<u64>> {
-    let bytes = |quantity: &Quantity| Ok(plan.figure(*quantity)?.and_then(Figure::whole).unwrap_or(0));
-    Quantity::PARTS.iter().map(bytes).collect()
+fn bytes_of_parts(plan: &dyn Profile) -> Result<Vec<PartBytes>> {
+    let part = |quantity: &Quantity| {
+        let bytes = plan.figure(*quantity)?.and_then(Figure::whole).unwrap_or(0);
+        Ok(PartBytes { bytes, content: plan.content(*quantity)?.get() })
+    };
+    Quantity::PARTS.iter().map(part).collect()
 }
 
 fn reduced(over: u64, under: u64) -> (u64, u64) {

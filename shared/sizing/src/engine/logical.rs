@@ -167,6 +167,10 @@ impl Profile for DensePlan<'_> {
         self.layers.clone()
     }
 
+    fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
+        self.rank.format_of(quantity)
+    }
+
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
         let n = self.query.context_for(quantity)?;
         let of = |component: &crate::StateComponent| match quantity_of(component.kind) {

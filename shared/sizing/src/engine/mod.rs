@@ -90,6 +90,11 @@ pub(crate) trait Profile {
         1
     }
 
+    /// How the values of a part are stored, where that is one format; of states, the recurrent state.
+    fn format_of(&self, _quantity: Quantity) -> Option<&'static str> {
+        None
+    }
+
     /// Of the batch's bytes at the context that `quantity` counts: those that hold state, which are all but the rows of
     /// [`Self::held_padding`].
     fn content(&self, quantity: Quantity) -> Result<Bytes>;
@@ -159,6 +164,16 @@ pub(crate) trait Profile {
     /// Bytes of one block, where all that is reserved comes in blocks of one size.
     fn block(&self) -> Option<Bytes> {
         None
+    }
+
+    /// How the bytes of one block come about.
+    fn block_worked(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// How the bytes of blocks that no part has come about.
+    fn unused_width_worked(&self) -> Result<Option<String>> {
+        Ok(None)
     }
 
     /// The lines that the engine would print about its memory.

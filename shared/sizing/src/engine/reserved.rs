@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use super::differences::Differences;
 use super::shard::quantity_of;
 use super::share::ranks;
-use super::{Engine, EngineKind, Figure, Padding, Quantity, Query, answer, profile};
+use super::{Engine, EngineKind, Figure, Padding, Profile, Quantity, Query, answer, profile};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::state::{ComponentKind, counted};
@@ -26,7 +26,7 @@ pub struct Reservation {
     /// What the engine reserves for the batch, on the rank that holds most.
     #[serde(rename = "reserved_bytes")]
     pub reserved: Bytes,
-    /// The reserved bytes as blocks of the pool, where the engine has blocks of one size.
+    /// How the reserved bytes come about: as blocks of the pool where the engine has blocks of one size, else from the parts.
     pub worked: Option<String>,
     /// Both by part; the columns add up to the two figures above. Parts that neither has are left out.
     pub parts: Vec<ReservedPart>,
@@ -125,7 +125,8 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
     if reserved > named {
         let reserved = Bytes::new(reserved.get() - named.get());
         let what = "unused width of blocks";
-        parts.push(ReservedPart { what, logical: Bytes::ZERO, reserved, worked: None });
+        let worked = plan.unused_width_worked()?;
+        parts.push(ReservedPart { what, logical: Bytes::ZERO, reserved, worked });
     }
     let padding = plan.held_padding()?;
     let explained = padding.iter().map(|row| row.bytes).try_fold(logical, Bytes::plus)?;
@@ -135,7 +136,7 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         ranks: ranks(query.engine.kind(), query.settings),
         logical,
         reserved,
-        worked: blocks(query, reserved, plan.block()),
+        worked: blocks(query, reserved, plan.as_ref())?.or_else(|| together(&parts)),
         parts,
         padding,
         rest: differences.rest(logical, explained, reserved),
@@ -145,18 +146,29 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
     })
 }
 
-/// Reserved bytes by blocks, where all are as wide as `block`.
-fn blocks(query: &Query<'_>, reserved: Bytes, block: Option<Bytes>) -> Option<String> {
-    let block = block.filter(|_| query.batch > 0)?;
-    let blocks = reserved.get().checked_div(block.get())?;
+/// Reserved bytes by blocks, where all are as wide as the plan's.
+fn blocks(query: &Query<'_>, reserved: Bytes, plan: &dyn Profile) -> Result<Option<String>> {
+    let Some(block) = plan.block().filter(|_| query.batch > 0) else { return Ok(None) };
+    if !reserved.get().is_multiple_of(block.get()) {
+        return Ok(None);
+    }
+    let blocks = counted(reserved.get() / block.get(), "block", "blocks");
     let of_requests = match query.batch {
-        1 => format!("{} of one request", counted(blocks, "block", "blocks")),
-        batch => format!("{} of {batch} requests", counted(blocks, "block", "blocks")),
+        1 => format!("{blocks} of one request"),
+        batch => format!("{blocks} of {batch} requests"),
     };
-    reserved
-        .get()
-        .is_multiple_of(block.get())
-        .then(|| format!("{of_requests} × {} B", group_digits(block.get())))
+    let of_block = plan.block_worked()?.map_or(String::new(), |worked| format!("; a block is {worked}"));
+    Ok(Some(format!("{of_requests} × {} B{of_block}", group_digits(block.get()))))
+}
+
+/// What all parts together are: the arithmetic of the only one that is reserved, or their sum.
+fn together(parts: &[ReservedPart]) -> Option<String> {
+    let mut reserved = parts.iter().filter(|part| part.reserved > Bytes::ZERO);
+    match (reserved.next(), reserved.next()) {
+        (None, _) => None,
+        (Some(only), None) => only.worked.clone(),
+        (Some(_), Some(_)) => Some("the sum of its parts".to_owned()),
+    }
 }
 
 /// What the query's engine reserves for the batch at each of `contexts`, whatever the query's own. The list ends before

@@ -198,6 +198,17 @@ impl RankState {
             .flat_map(|class| class.components.iter().map(|component| (component, class.layers)))
     }
 
+    /// The one format of what `quantity` counts; of states, of the recurrent state.
+    pub(crate) fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
+        let is_of = |component: &StateComponent| match quantity {
+            Quantity::StateBytes => component.kind == ComponentKind::RecurrentState,
+            _ => quantity_of(component.kind) == quantity,
+        };
+        let mut formats = self.components().filter(|(of, _)| is_of(of)).map(|(of, _)| of.format);
+        let first = formats.next()?;
+        formats.all(|format| format == first).then_some(first)
+    }
+
     /// The same, as engines count it that reserve a cache for layers which use another layer's.
     pub(crate) fn components_with_borrowed(&self) -> impl Iterator<Item = (&StateComponent, u64)> {
         self.classes

@@ -201,6 +201,11 @@ impl Profile for LlamaPlan<'_> {
         Ok(self.cell_arithmetic(quantity))
     }
 
+    /// Of states alone: f16 caches are as wide as bf16 ones.
+    fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
+        self.rank.format_of(quantity).filter(|_| quantity == Quantity::StateBytes)
+    }
+
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
         let counted = self.caches.iter().filter(|cache| cache.role.quantity() == quantity);
         let mut total = Bytes::ZERO;

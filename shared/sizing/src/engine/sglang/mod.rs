@@ -255,6 +255,10 @@ impl Profile for SgLangPlan<'_> {
         if quantity == Quantity::KvBytes { self.launch.dcp } else { 1 }
     }
 
+    fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
+        self.rank.format_of(quantity)
+    }
+
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
         self.held_content(quantity)
     }

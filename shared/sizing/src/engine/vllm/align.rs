@@ -20,7 +20,7 @@ const GDN_EXPORT_ALIGNMENT: u64 = 64;
 const KERNEL_BLOCK: u64 = 16;
 
 impl Setup<'_> {
-    fn mixers(&self) -> impl Iterator<Item = &Mixer> {
+    pub(super) fn mixers(&self) -> impl Iterator<Item = &Mixer> {
         self.architecture
             .classes()
             .iter()

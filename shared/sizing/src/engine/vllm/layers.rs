@@ -1,13 +1,11 @@
 //! From an architecture to the caches of its layers, drafts included.
 
 use super::Setup;
-use super::gpu::Family;
 use super::spec::{Kind, Spec};
 use super::storage::{EntryOf, LatentReader};
 use crate::architecture::LayerClass;
 use crate::fact::Fact;
-use crate::format::StateFormat;
-use crate::mixer::{CompressedAttention, Heads, IndexKeys, Latent, Mixer, Recurrence, Recurrent};
+use crate::mixer::{CompressedAttention, Heads, IndexKeys, Latent, Mixer, Recurrent};
 use crate::settings::MambaCacheMode;
 use crate::{Error, Result};
 
@@ -240,29 +238,6 @@ impl Setup<'_> {
         };
         let bytes = self.state_bytes(recurrent)?;
         Ok(Spec { padded: blocks.state_page, ..plain(kind, blocks.attention, bytes) })
-    }
-
-    /// Extra state pages of a request in align mode: layers that export a state inside a prefill have one.
-    fn prefill_checkpoints(&self, recurrence: &Recurrence) -> u64 {
-        if let Some(pages) = self.settings.mamba_prefill_checkpoint_blocks {
-            return pages;
-        }
-        u64::from(match recurrence {
-            Recurrence::GatedDeltaNet { .. } => self.gdn_exports_states(),
-            Recurrence::Mamba2 { .. } => self.rules.mamba2_checkpoints,
-            Recurrence::Kda { dim, .. } => self.kda_exports_states(dim.get()),
-            _ => false,
-        })
-    }
-
-    /// Whether KDA prefills with `FlashKDA`, which exports states: 128-wide heads with a bounded gate on SM90 and newer
-    /// (vLLM 0.33, `models/kimi_k3/nvidia/kda.py`).
-    fn kda_exports_states(&self, dim: u64) -> bool {
-        self.rules.kda_checkpoints
-            && self.architecture.bounded_gate()
-            && dim == 128
-            && self.model_dtype == StateFormat::Bf16
-            && self.gpu.family != Family::Ampere
     }
 
     /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).

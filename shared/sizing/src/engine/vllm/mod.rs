@@ -5,6 +5,7 @@
 
 mod align;
 mod capacity;
+mod checkpoint;
 mod checks;
 mod gpu;
 mod group;
@@ -28,6 +29,7 @@ use crate::mixer::Mixer;
 use crate::settings::{MambaCacheMode, Settings};
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Result, Tokens};
+use checkpoint::Checkpoint;
 use gpu::Gpu;
 use group::{Grouping, Policy};
 use layers::Blocks;
@@ -65,6 +67,10 @@ pub(super) struct VllmPlan<'q> {
     block_bytes: Vec<u64>,
     /// Whether any layer keeps a recurrent state.
     has_states: bool,
+    /// The checkpoint that a prefill writes.
+    checkpoint: Option<Checkpoint>,
+    /// How parts are stored; `None` for several formats.
+    formats: Vec<(Quantity, Option<&'static str>)>,
     warnings: Vec<Warning>,
 }
 
@@ -112,6 +118,8 @@ impl<'q> VllmPlan<'q> {
             ranks,
             block_bytes,
             has_states,
+            checkpoint: setup.checkpoint()?,
+            formats: setup.formats(),
             warnings,
         })
     }
@@ -194,8 +202,20 @@ impl Profile for VllmPlan<'_> {
         "a null block that is never handed out"
     }
 
+    fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
+        self.formats.iter().find(|(known, _)| *known == quantity).and_then(|(_, format)| *format)
+    }
+
     fn block(&self) -> Option<Bytes> {
         Some(Bytes::new(self.widest_block())).filter(|block| *block > Bytes::ZERO)
+    }
+
+    fn block_worked(&self) -> Result<Option<String>> {
+        self.block_words()
+    }
+
+    fn unused_width_worked(&self) -> Result<Option<String>> {
+        self.unused_width_words()
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {

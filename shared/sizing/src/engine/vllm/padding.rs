@@ -38,6 +38,12 @@ impl VllmPlan<'_> {
                 let (page, content) = (spec.page()?, spec.content()?);
                 width += page * layers;
                 let lost = Bytes::new(page - content).times(layers)?.times(blocks)?;
+                if lost > Bytes::ZERO && !spec.is_state() {
+                    let why = spec.page_words();
+                    if !rows.page_words.contains(&why) {
+                        rows.page_words.push(why);
+                    }
+                }
                 if spec.is_state() {
                     rows.states = rows.states.plus(lost)?;
                 } else {
@@ -70,6 +76,8 @@ struct Rows {
     states: Bytes,
     spare_states: Bytes,
     pages: Bytes,
+    /// Why they are larger than what they hold.
+    page_words: Vec<String>,
     narrow: Bytes,
     in_flight: Bytes,
     compressors: Bytes,
@@ -80,6 +88,7 @@ struct Rows {
 
 impl Rows {
     fn named(self) -> Vec<Padding> {
+        let page_words = format!("a page holds less than its bytes: {}", self.page_words.join("; "));
         let rows = [
             (
                 "state pages",
@@ -91,7 +100,7 @@ impl Rows {
                 self.spare_states,
                 "a request holds more states than the one it runs on: for reuse of prefixes, and for drafts",
             ),
-            ("smaller pages", self.pages, "pages are rounded up, or padded to the largest page of the model"),
+            ("padding of pages", self.pages, page_words.as_str()),
             (
                 "narrow groups",
                 self.narrow,

@@ -106,6 +106,14 @@ impl Spec {
         Ok(self.padded.map_or(aligned, |padded| padded.max(aligned)))
     }
 
+    /// Why a page has more bytes than it holds.
+    pub(super) fn page_words(&self) -> String {
+        match self.padded {
+            Some(padded) => format!("padded to {} B, so that all pages are equal", group_digits(padded)),
+            None => format!("rounded up to a multiple of {} B", group_digits(self.alignment)),
+        }
+    }
+
     /// Blocks that one request of `length` tokens may hold.
     pub(super) fn blocks(&self, length: u64, flight: Flight) -> u64 {
         let kept = |tokens: u64| tokens.saturating_add(flight.tokens).min(length).div_ceil(self.block);

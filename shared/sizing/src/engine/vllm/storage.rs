@@ -5,13 +5,13 @@
 
 use super::Setup;
 use super::gpu::Family;
-use crate::engine::EngineKind;
 use crate::engine::formats::heads_by_default;
 use crate::engine::shard::shard_count;
+use crate::engine::{EngineKind, Quantity};
 use crate::fact::Fact;
 use crate::format::{IndexFormat, KvFormat, StateFormat};
 use crate::mixer::{
-    CompressedAttention, Generation, Heads, IndexKeys, IndexLayout, Latent, Recurrence, Recurrent,
+    CompressedAttention, Generation, Heads, IndexKeys, IndexLayout, Latent, Mixer, Recurrence, Recurrent,
 };
 use crate::{Error, Result};
 
@@ -105,12 +105,36 @@ impl Setup<'_> {
 
     /// One key of an indexer.
     pub(super) fn index_row(&self, keys: &IndexKeys) -> Result<u64> {
+        multiply(self.index_format(keys).key(keys.width.get())?.get(), keys.heads.get())
+    }
+
+    fn index_format(&self, keys: &IndexKeys) -> IndexFormat {
         let native = match keys.layout {
             IndexLayout::Plain => IndexFormat::Bf16,
             IndexLayout::Dsa | IndexLayout::Csa => IndexFormat::Fp8,
         };
-        let format = self.settings.index_dtype.unwrap_or(native);
-        multiply(format.key(keys.width.get())?.get(), keys.heads.get())
+        self.settings.index_dtype.unwrap_or(native)
+    }
+
+    /// How index keys and recurrent states are stored; `None` for several formats.
+    pub(super) fn formats(&self) -> Vec<(Quantity, Option<&'static str>)> {
+        let mut found: Vec<(Quantity, Option<&'static str>)> = Vec::new();
+        for mixer in self.mixers() {
+            let (quantity, format) = match mixer {
+                Mixer::Recurrent(recurrent) if !matches!(recurrent.recurrence, Recurrence::ShortConv) => {
+                    (Quantity::StateBytes, self.recurrent_dtype(&recurrent.recurrence).name())
+                }
+                _ => match mixer.index_keys() {
+                    Some(keys) => (Quantity::IndexBytes, self.index_format(keys).name()),
+                    None => continue,
+                },
+            };
+            match found.iter_mut().find(|(known, _)| *known == quantity) {
+                Some((_, known)) => *known = known.filter(|known| *known == format),
+                None => found.push((quantity, Some(format))),
+            }
+        }
+        found
     }
 
     /// The record of a compressed or window entry, and what its pages are aligned to.

@@ -1,6 +1,8 @@
 //! How the blocks that a batch reserves come about, in words.
 
 use super::VllmPlan;
+use super::checkpoint::Checkpoint;
+use super::group::Group;
 use super::layers::LayerSet;
 use super::parts::kind_of;
 use super::spec::{BlocksWorked, Bound, Kind};
@@ -44,7 +46,8 @@ impl VllmPlan<'_> {
             words = format!("{words}; an encoder's output has room for a batch of {batch}");
         }
         if let Some(set) = state {
-            words = format!("{words}; {}", self.state_words(set)?);
+            let layers = pages.iter().map(|pages| pages.layers).sum();
+            words = format!("{words}; {}", self.state_words(set, layers)?);
         }
         Ok(Some(words))
     }
@@ -102,22 +105,24 @@ impl VllmPlan<'_> {
         format!("{} tokens (max_num_batched_tokens{default})", group_digits(tokens))
     }
 
-    /// What a request's state blocks are, and why the page is as large as it is.
-    fn state_words(&self, set: &LayerSet) -> Result<String> {
+    /// What a request's state blocks are, and why the page is as large as it is. `layers` layers have them.
+    fn state_words(&self, set: &LayerSet, layers: u64) -> Result<String> {
         let Kind::State { pages } = set.spec.kind else {
             return Ok(format!("a state for every {} tokens", group_digits(set.spec.block)));
         };
         let drafts = self.settings.draft_tokens();
-        let spare = pages.saturating_sub(1 + drafts);
-        let kept = match (spare, drafts) {
-            (0, 0) => "its own alone".to_owned(),
-            (spare, 0) => format!("its own and {spare} for prefixes (mode align)"),
-            (spare, drafts) => format!("its own, {drafts} for drafts and {spare} for prefixes"),
-        };
-        let content = group_digits(set.spec.content()?);
+        let checkpoints = self.checkpoint.as_ref().map_or(0, Checkpoint::pages);
+        let spare = pages.saturating_sub(1 + drafts + checkpoints);
+        let mut kept = vec!["its own".to_owned()];
+        kept.extend((drafts > 0).then(|| format!("{drafts} for drafts")));
+        kept.extend((spare > 0).then(|| format!("{spare} for prefixes (mode align)")));
+        kept.extend(self.checkpoint.as_ref().map(Checkpoint::words));
+        let content = set.spec.content()?;
         let mut words = format!(
-            "each layer's request has {}: {kept}; a state has {content} B",
-            counted(pages, "page", "pages")
+            "each layer's request has {}: {}; a state has {} B",
+            counted(pages, "page", "pages"),
+            kept.join(", "),
+            group_digits(content)
         );
         if self.blocks.state_page.is_some() {
             let page = group_digits(set.spec.page()?);
@@ -126,7 +131,94 @@ impl VllmPlan<'_> {
                 group_digits(self.blocks.attention)
             );
         }
+        let of_request = (pages, set.spec.page()?, content);
+        if let Some(other) = self.checkpoint.as_ref().and_then(|own| own.otherwise(layers, of_request)) {
+            words = format!("{words}; {other}");
+        }
         Ok(words)
+    }
+
+    /// What a block is as wide as: `the widest group's pages: 21 layers × 37,440 B + 21 layers × 8,640 B`.
+    pub(super) fn block_words(&self) -> Result<Option<String>> {
+        if let Some(block) = self.grouping.block_bytes.filter(|_| self.block_bytes.len() == 1) {
+            return self.room_words(block).map(Some);
+        }
+        let (mut widest, mut of_widest) = (0, None);
+        for group in &self.grouping.groups {
+            let width = self.width_of(group)?;
+            if width > widest {
+                (widest, of_widest) = (width, Some(group));
+            }
+        }
+        let Some(group) = of_widest else { return Ok(None) };
+        let mut pages: Vec<(u64, u64)> = Vec::new();
+        for set in &group.sets {
+            let (layers, page) = (self.layers_on_widest_rank(&set.layers), set.spec.page()?);
+            match pages.iter_mut().find(|(_, known)| *known == page) {
+                Some((known, _)) => *known += layers,
+                None => pages.push((layers, page)),
+            }
+        }
+        let term = |(layers, page): &(u64, u64)| {
+            format!("{} × {} B", counted(*layers, "layer", "layers"), group_digits(*page))
+        };
+        let sum = pages.iter().filter(|(layers, _)| *layers > 0).map(term).collect::<Vec<_>>().join(" + ");
+        let of = if self.grouping.groups.len() > 1 { "the pages of the widest group: " } else { "" };
+        let rounded =
+            if self.widest_block() > widest { ", rounded up to whole pages of its kernels" } else { "" };
+        Ok(Some(format!("{of}{sum}{rounded}")))
+    }
+
+    /// The older width: one page of every size of the growing caches, for every repeat of the layers' pattern.
+    fn room_words(&self, block: u64) -> Result<String> {
+        let mut sizes: Vec<u64> = Vec::new();
+        for set in self.grouping.groups.iter().flat_map(|group| &group.sets) {
+            let page = set.spec.page()?;
+            if set.spec.keeps_every_token() && !sizes.contains(&page) {
+                sizes.push(page);
+            }
+        }
+        let repeats = block / sizes.iter().sum::<u64>().max(1);
+        let each: Vec<String> = sizes.into_iter().map(group_digits).collect();
+        Ok(format!("room for a page of every size of growing caches: {repeats} × ({}) B", each.join(" + ")))
+    }
+
+    /// Blocks and bytes that narrower groups leave unused: `4 groups × 1,089 blocks × 131,072 B`.
+    pub(super) fn unused_width_words(&self) -> Result<Option<String>> {
+        let length = self.context.ok_or_else(|| needed("context"))?.get();
+        let mut narrow: Vec<(u64, u64, u64)> = Vec::new();
+        for group in &self.grouping.groups {
+            let unused = self.widest_block().saturating_sub(self.width_of(group)?);
+            let blocks = group.blocks(length, self.flight);
+            if unused == 0 || blocks == 0 {
+                continue;
+            }
+            match narrow.iter_mut().find(|(_, known, bytes)| (*known, *bytes) == (blocks, unused)) {
+                Some((groups, ..)) => *groups += 1,
+                None => narrow.push((1, blocks, unused)),
+            }
+        }
+        if narrow.is_empty() {
+            return Ok(None);
+        }
+        let requests = times_requests(self.batch);
+        let term = |(groups, blocks, unused): (u64, u64, u64)| {
+            let groups = counted(groups, "group", "groups");
+            let blocks = counted(blocks, "block", "blocks");
+            format!("{groups} × {blocks} × {} B{requests}", group_digits(unused))
+        };
+        let sum = narrow.into_iter().map(term).collect::<Vec<_>>().join(" + ");
+        Ok(Some(format!("{sum}; each is a block's width without the pages of the group")))
+    }
+
+    /// Bytes of a group's pages on the rank with the widest block.
+    fn width_of(&self, group: &Group) -> Result<u64> {
+        let mut width = 0_u64;
+        for set in &group.sets {
+            let bytes = set.spec.page()?.saturating_mul(self.layers_on_widest_rank(&set.layers));
+            width = width.saturating_add(bytes);
+        }
+        Ok(width)
     }
 
     /// Bytes of the batch while it decodes: a token of each batch in flight, where blocks of windows are held for more.
