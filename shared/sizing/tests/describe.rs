@@ -146,7 +146,7 @@ fn deepseek_v4_pro() {
     assert_eq!(document.service.reuse.granularity_tokens.unwrap().get(), 128);
     assert_eq!(
         document.service.reuse.needs,
-        [Needs::CompleteGroup, Needs::PreviousGroup, Needs::WholeWindow]
+        [Needs::CompleteGroup, Needs::WholeWindow, Needs::PreviousGroup]
     );
     let window = index_of(&document, ComponentKind::WindowKv);
     assert_eq!(document.lifecycle[window].saturates_at, Some(Tokens::new(128)));

@@ -299,7 +299,11 @@ mod tests {
         let mut twice = state(1, 3.0);
         (twice.blocks, twice.bytes) = (twice.blocks * 2, twice.bytes.times(2).unwrap());
         let a = of(&[transfer(0, 1.0, Half::Judged, 1.0, "ok"), state(1, 1.0)]);
-        let b = of(&[transfer(0, 1.0, Half::Judged, 1.0, "unsteady"), twice, transfer(2, 1.0, Half::Judged, 1.0, "ok")]);
+        let b = of(&[
+            transfer(0, 1.0, Half::Judged, 1.0, "unsteady"),
+            twice,
+            transfer(2, 1.0, Half::Judged, 1.0, "ok"),
+        ]);
         let found = compare_runs(&a, &b);
         assert_eq!((found.transfers.len(), found.unmatched), (2, 1));
         assert_eq!(found.transfers[0].exceeds_noise, None);

@@ -341,7 +341,10 @@ mod tests {
         (query.context, query.batch) = (Some(Tokens::new(99_991)), 2);
         let beside = reservation(&query).unwrap();
         assert_eq!(beside.reserved.get(), 2 * 6250 * 16 * 253_952);
-        assert_eq!(beside.worked.as_deref(), Some("12,500 blocks of 2 requests × 4,063,232 B"));
+        assert_eq!(
+            beside.worked.as_deref(),
+            Some("12,500 blocks of 2 requests × 4,063,232 B; a block is 62 layers × 65,536 B")
+        );
         assert_eq!(
             beside.parts[0].worked.as_deref(),
             Some("100,000 tokens × 62 layers × 4,096 B × 2 requests")

@@ -4,11 +4,11 @@ use super::logical::{DensePlan, DenseRules};
 use super::shard::{Surplus, UnevenHeads, shares_evenly};
 use super::share::Share;
 use super::{Profile, Query};
-use crate::{Error, Result};
 use crate::architecture::Architecture;
 use crate::fact::Fact;
 use crate::mixer::Mixer;
 use crate::warning::Warning;
+use crate::{Error, Result};
 
 /// Tokens of a block where nothing is set; 64 in engines of 2024.
 const DEFAULT_BLOCK: u64 = 32;

@@ -256,7 +256,7 @@ impl Profile for SgLangPlan<'_> {
     }
 
     fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
-        self.rank.format_of(quantity)
+        self.rank().state.format_of(quantity)
     }
 
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
