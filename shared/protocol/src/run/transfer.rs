@@ -360,7 +360,7 @@ pub(super) mod tests {
     }
 
     /// Which transfers a fit has seen.
-    #[derive(PartialEq)]
+    #[derive(Clone, Copy, PartialEq)]
     pub(in crate::run) enum Half {
         Fitted,
         Judged,
