@@ -55,6 +55,11 @@ impl Page {
         input.send_keys(&String::from(char::from(Key::Enter))).await.expect("the box takes keys");
     }
 
+    /// Presses keys in an element, which has the focus then.
+    pub async fn press(&self, selector: &str, keys: &str) {
+        self.wait_for(selector).await.send_keys(keys).await.expect("the element takes keys");
+    }
+
     /// The context that the page computes with, in tokens.
     pub async fn context(&self) -> u64 {
         exact(&self.wait_for(selectors::CONTEXT_BOX).await).await

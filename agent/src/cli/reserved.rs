@@ -25,20 +25,16 @@ pub(super) fn reserved_text(beside: &Reservation) -> String {
     let together = ["together".to_owned(), beside.logical.to_string(), beside.reserved.to_string()];
     parts.row(together.into_iter().chain([or_none(&beside.worked)]));
     let mut between = Figures::new(1, &["between them", "bytes", "why"]).text_last();
-    for row in &beside.padding {
-        between.row([row.what.clone(), format!("+ {}", row.bytes), row.why.clone()]);
-    }
-    match &beside.rest {
-        Rest::None => {}
-        Rest::More(bytes, why) => {
-            between.row(["kept otherwise".to_owned(), format!("+ {bytes}"), why.clone()]);
-        }
-        Rest::Less(bytes, why) => {
-            between.row(["kept otherwise".to_owned(), format!("- {bytes}"), why.clone()]);
-        }
+    let division = signed(&beside.division, beside.division_words());
+    let padding =
+        beside.padding.iter().map(|row| [row.what.clone(), format!("+ {}", row.bytes), row.why.clone()]);
+    let rows: Vec<[String; 3]> =
+        division.into_iter().chain(padding).chain(signed(&beside.rest, "kept otherwise")).collect();
+    for row in &rows {
+        between.row(row.clone());
     }
     let mut text = parts.render();
-    if !beside.padding.is_empty() || beside.rest != Rest::None {
+    if !rows.is_empty() {
         let _ = write!(text, "\n{}", between.render());
     }
     if let Some(decoding) = beside.decoding {
@@ -52,6 +48,16 @@ pub(super) fn reserved_text(beside: &Reservation) -> String {
         let _ = writeln!(text, "\nOnce for the whole pool, and in neither figure: {}, {why}", beside.once);
     }
     text
+}
+
+/// A difference as a row, where there is one.
+fn signed(difference: &Rest, what: &str) -> Option<[String; 3]> {
+    let (bytes, why) = match difference {
+        Rest::None => return None,
+        Rest::More(bytes, why) => (format!("+ {bytes}"), why),
+        Rest::Less(bytes, why) => (format!("- {bytes}"), why),
+    };
+    Some([what.to_owned(), bytes, why.clone()])
 }
 
 /// `vllm`, and at which version its rules are where none was named: `vllm (rules of vllm@0.33)`

@@ -208,6 +208,8 @@ impl ChosenSet {
             Some((engine, settings)) => (engine.clone(), settings),
             None => (Engine::newest(EngineKind::Logical), &self.settings),
         };
+        // The memory that is asked about stands in the place of a pool's own size.
+        let settings = &Settings { available_kv_bytes: None, ..settings.clone() };
         let query = Query { architecture: &model.architecture, engine, context: None, batch, settings };
         Some(question(&Room { query, state, memory }).map_err(|error| error.to_string()))
     }

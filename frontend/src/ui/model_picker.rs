@@ -60,10 +60,13 @@ fn search(page: Page) -> AnyView {
         let sought = sought.get().unwrap_or_default();
         catalogue().iter().filter(move |entry| is_about(entry, &sought))
     };
+    let is_chosen = move |entry: &CatalogueEntry| page.view(|view| view.models.contains(&entry.id));
+    // Only adds: a version that is chosen already stays, and an empty field names none.
     let add_first = move |event: ev::KeyboardEvent| {
-        if event.key() == "Enter"
-            && let Some(first) = untrack(|| found().next())
-        {
+        let is_asked = event.key() == "Enter"
+            && sought
+                .with_untracked(|sought| sought.as_ref().is_some_and(|sought| !sought.trim().is_empty()));
+        if is_asked && let Some(first) = untrack(|| found().next().filter(|first| !is_chosen(first))) {
             page.toggle_model(&first.id);
         }
     };
@@ -95,10 +98,21 @@ fn search(page: Page) -> AnyView {
 fn option(page: Page, entry: &'static CatalogueEntry) -> AnyView {
     let is_chosen = move || page.view(|view| view.models.contains(&entry.id));
     let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
+    // Browsers give a check box Space alone.
+    let enter = move |event: ev::KeyboardEvent| {
+        if event.key() == "Enter" {
+            page.toggle_model(&entry.id);
+        }
+    };
     view! {
         <li>
             <label>
-                <input type="checkbox" prop:checked=is_chosen on:change=on(move |_| page.toggle_model(&entry.id))/>
+                <input
+                    type="checkbox"
+                    prop:checked=is_chosen
+                    on:change=on(move |_| page.toggle_model(&entry.id))
+                    on:keydown=on(enter)
+                />
                 <span>{entry.name.as_str()}</span>
                 <span class="date">{entry.released.as_deref().unwrap_or_default()}</span>
             </label>

@@ -11,9 +11,11 @@ pub(crate) type Take = Box<dyn Fn(&str) -> Result<(), String>>;
 #[component]
 pub(crate) fn TextBox(
     /// What stands left of it.
-    label: &'static str,
+    #[prop(into)]
+    label: String,
     /// Its name where the label alone says too little.
-    name: &'static str,
+    #[prop(into)]
+    name: String,
     /// What stands behind the value.
     unit: &'static str,
     /// The value in words.

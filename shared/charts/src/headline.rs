@@ -13,21 +13,21 @@ pub struct HeadlineInput<'a> {
     pub batch: u64,
     /// Units of the figures.
     pub units: UnitSystem,
-    /// Each model's name and its bytes for the whole batch.
+    /// Each model's name and its bytes for the whole batch: logical ones, or those that the engine reserves.
     pub values: &'a [(&'a str, Bytes)],
-    /// What an engine reserves for them, where one is asked.
+    /// The engine whose bytes they are; none for logical ones.
     pub reserved: Option<Reserved<'a>>,
 }
 
-/// What an engine reserves, beside the figures of a headline.
+/// An engine whose reserved bytes a headline speaks of.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved<'a> {
     /// The engine.
     pub by: &'a str,
-    /// Ranks that share one copy of the model; all figures, logical ones too, are of one of them.
+    /// Ranks that share one copy of the model; the figures are of one of them.
     pub ranks: u64,
-    /// Bytes for the whole batch, one entry a model in order; none where the engine refuses it.
-    pub values: &'a [Option<Bytes>],
+    /// The models that the engine refuses.
+    pub refused: &'a [&'a str],
 }
 
 /// The finding: who keeps most, who keeps least, by how much.
@@ -46,75 +46,82 @@ pub struct Reserved<'a> {
 /// );
 /// ```
 pub fn headline(input: &HeadlineInput) -> String {
-    let said = logical(input);
-    let reserved = input.reserved.filter(|_| !input.values.is_empty());
-    reserved.map_or_else(|| said.clone(), |reserved| format!("{said} {}", beside(input, reserved)))
-}
-
-/// `Reserved by vllm: MiniMax-M2.7 25.4 GB, Qwen3.5-397B-A17B 3.35 GB.` for those that keep most and least, and for those
-/// that the engine's own order would name.
-fn beside(input: &HeadlineInput, reserved: Reserved<'_>) -> String {
-    let place = |bytes: Option<Bytes>| input.values.iter().position(|(_, other)| Some(*other) == bytes);
-    let reserved_place =
-        |bytes: Option<Bytes>| reserved.values.iter().position(|other| bytes.is_some() && *other == bytes);
-    let (logical, kept) =
-        (|| input.values.iter().map(|(_, bytes)| *bytes), || reserved.values.iter().flatten());
-    let mut places: Vec<usize> = Vec::new();
-    for found in [
-        place(logical().max()),
-        place(logical().min()),
-        reserved_place(kept().max().copied()),
-        reserved_place(kept().min().copied()),
-    ] {
-        places.extend(found.filter(|found| !places.contains(found)));
-    }
-    let shown = |place: &usize| {
-        let name = input.values.get(*place).map_or("", |(name, _)| *name);
-        match reserved.values.get(*place).copied().flatten() {
-            Some(bytes) => format!("{name} {}", bytes.display(input.units)),
-            None => format!("{name} refused"),
-        }
-    };
-    let list: Vec<String> = places.iter().map(shown).collect();
-    let rank = label::one_rank(", ", reserved.ranks);
-    format!("Reserved by {}{rank}: {}.", reserved.by, list.join(", "))
-}
-
-fn logical(input: &HeadlineInput) -> String {
-    let Some(most) = input.values.iter().map(|(_, bytes)| *bytes).max() else {
-        return "No model is chosen.".to_owned();
-    };
-    let least = input.values.iter().map(|(_, bytes)| *bytes).min().unwrap_or(most);
     let place = format!("At {}", label::context(input.context));
-    let requests = if input.batch == 1 {
-        "for one request".to_owned()
-    } else {
-        format!("for {}", label::counted(input.batch, "request", "requests"))
-    };
-    let requests = requests + &label::one_rank(" on ", input.reserved.map_or(1, |reserved| reserved.ranks));
-    let amount = most.display(input.units);
-    let top = Holders::of(input.values, most);
-    if most == least {
+    match (input.values, input.reserved) {
+        ([], None | Some(Reserved { refused: [], .. })) => "No model is chosen.".to_owned(),
+        ([], Some(reserved)) => format!("{place} {} refuses {}.", reserved.by, names(reserved.refused)),
+        (_, None) => logical(input, &place),
+        (_, Some(reserved)) => {
+            let said = held(input, &place, reserved);
+            match reserved.refused {
+                [] => said,
+                refused => format!("{said} It refuses {}.", names(refused)),
+            }
+        }
+    }
+}
+
+/// `At 100,000 tokens vllm reserves 25.4 GB for one request of MiniMax-M2.7 and 3.35 GB for Qwen3.5, 7.6 times less.`
+fn held(input: &HeadlineInput, place: &str, reserved: Reserved<'_>) -> String {
+    let [top, bottom] = ends(input.values);
+    let rank = label::one_rank(" on ", reserved.ranks);
+    let requests = requests(input.batch);
+    let said = format!(
+        "{place} {} reserves {}{}{rank} for {requests} of {}",
+        reserved.by,
+        top.bytes.display(input.units),
+        top.each(),
+        top.names(),
+    );
+    if top.bytes == bottom.bytes {
+        return format!("{said}.");
+    }
+    format!(
+        "{said} and {}{} for {}{}{}.",
+        bottom.bytes.display(input.units),
+        bottom.each(),
+        bottom.names(),
+        difference(top.bytes, bottom.bytes),
+        least_of(input.values.len()),
+    )
+}
+
+fn logical(input: &HeadlineInput, place: &str) -> String {
+    let [top, bottom] = ends(input.values);
+    let requests = requests(input.batch);
+    let amount = top.bytes.display(input.units);
+    if top.bytes == bottom.bytes {
         return match input.values.len() {
-            1 => format!("{place} {} keeps {amount} {requests}.", top.names()),
-            2 => format!("{place} {} keep the same {amount} {requests}.", top.names()),
-            count => format!("{place} all {count} models keep the same {amount} {requests}."),
+            1 => format!("{place} {} keeps {amount} for {requests}.", top.names()),
+            2 => format!("{place} {} keep the same {amount} for {requests}.", top.names()),
+            count => format!("{place} all {count} models keep the same {amount} for {requests}."),
         };
     }
-    let bottom = Holders::of(input.values, least);
-    let rank = match input.values.len() {
-        0..=2 => String::new(),
-        count => format!(", the least of {count}"),
-    };
     format!(
-        "{place} {} {amount}{} {requests}. {} {}{}{}{rank}.",
+        "{place} {} {amount}{} for {requests}. {} {}{}{}{}.",
         top.keep(),
         top.each(),
         bottom.keep(),
-        least.display(input.units),
+        bottom.bytes.display(input.units),
         bottom.each(),
-        difference(most, least),
+        difference(top.bytes, bottom.bytes),
+        least_of(input.values.len()),
     )
+}
+
+/// Who has most and who has least.
+fn ends<'a>(values: &[(&'a str, Bytes)]) -> [Holders<'a>; 2] {
+    let all = || values.iter().map(|(_, bytes)| *bytes);
+    [all().max(), all().min()].map(|bytes| Holders::of(values, bytes.unwrap_or_default()))
+}
+
+fn requests(batch: u64) -> String {
+    if batch == 1 { "one request".to_owned() } else { label::counted(batch, "request", "requests") }
+}
+
+/// Of two, the other one is the most anyway.
+fn least_of(count: usize) -> String {
+    if count > 2 { format!(", the least of {count}") } else { String::new() }
 }
 
 /// `, 7.8 times less`, `, 12 % less`; nothing to divide by leaves nothing to say.
@@ -131,29 +138,38 @@ fn difference(most: Bytes, least: Bytes) -> String {
 }
 
 /// The models that share one figure.
-struct Holders<'a>(Vec<&'a str>);
+struct Holders<'a> {
+    bytes: Bytes,
+    names: Vec<&'a str>,
+}
 
 impl<'a> Holders<'a> {
-    fn of(values: &'a [(&'a str, Bytes)], bytes: Bytes) -> Self {
-        Self(values.iter().filter(|(_, other)| *other == bytes).map(|(name, _)| *name).collect())
+    fn of(values: &[(&'a str, Bytes)], bytes: Bytes) -> Self {
+        let names = values.iter().filter(|(_, other)| *other == bytes).map(|(name, _)| *name).collect();
+        Self { bytes, names }
     }
 
     fn names(&self) -> String {
-        match self.0.as_slice() {
-            [one] => (*one).to_owned(),
-            [first, second] => format!("{first} and {second}"),
-            [first, second, third] => format!("{first}, {second} and {third}"),
-            [first, rest @ ..] => format!("{first} and {} others", rest.len()),
-            [] => String::new(),
-        }
+        names(&self.names)
     }
 
     fn keep(&self) -> String {
-        format!("{} {}", self.names(), if self.0.len() == 1 { "keeps" } else { "keep" })
+        format!("{} {}", self.names(), if self.names.len() == 1 { "keeps" } else { "keep" })
     }
 
     fn each(&self) -> &'static str {
-        if self.0.len() == 1 { "" } else { " each" }
+        if self.names.len() == 1 { "" } else { " each" }
+    }
+}
+
+/// `A`, `A and B`, `A, B and C`, `A and 3 others`.
+fn names(all: &[&str]) -> String {
+    match all {
+        [one] => (*one).to_owned(),
+        [first, second] => format!("{first} and {second}"),
+        [first, second, third] => format!("{first}, {second} and {third}"),
+        [first, rest @ ..] => format!("{first} and {} others", rest.len()),
+        [] => String::new(),
     }
 }
 
@@ -173,38 +189,40 @@ mod tests {
         })
     }
 
-    /// An engine may turn the order round, and refuse a model.
+    /// It speaks of the engine's bytes alone: who has most and least of them, and who is refused.
     #[test]
-    fn reserved_figures_stand_beside_the_logical_ones() {
-        let values = [("A", Bytes::new(4_000)), ("B", Bytes::new(2_000)), ("C", Bytes::new(1_000))];
-        let said = |ranks: u64, reserved: &[Option<u64>]| {
-            let reserved: Vec<_> = reserved.iter().map(|bytes| bytes.map(Bytes::new)).collect();
+    fn reserved_bytes_are_an_engines() {
+        let said = |ranks: u64, values: &[(&str, u64)], refused: &[&str]| {
+            let values: Vec<(&str, Bytes)> =
+                values.iter().map(|(name, bytes)| (*name, Bytes::new(*bytes))).collect();
             headline(&HeadlineInput {
                 context: Tokens::new(100_000),
                 batch: 1,
                 units: UnitSystem::Decimal,
                 values: &values,
-                reserved: Some(Reserved { by: "vllm", ranks, values: &reserved }),
+                reserved: Some(Reserved { by: "vllm", ranks, refused }),
             })
         };
-        let logical = "At 100,000 tokens A keeps 4.00 kB for one request. C keeps 1.00 kB, 4.0 times less, the least of 3.";
+        let all = [("A", 4_100), ("B", 5_000), ("C", 1_000)];
         assert_eq!(
-            said(1, &[Some(4_100), Some(2_000), Some(1_000)]),
-            format!("{logical} Reserved by vllm: A 4.10 kB, C 1.00 kB.")
+            said(1, &all, &[]),
+            "At 100,000 tokens vllm reserves 5.00 kB for one request of B and 1.00 kB for C, 5.0 times less, the least of 3."
         );
         assert_eq!(
-            said(1, &[Some(4_100), Some(5_000), None]),
-            format!("{logical} Reserved by vllm: A 4.10 kB, C refused, B 5.00 kB.")
+            said(8, &all[..2], &["C"]),
+            "At 100,000 tokens vllm reserves 5.00 kB on one rank of 8 for one request of B and 4.10 kB for A, 18 % less. \
+             It refuses C."
         );
         assert_eq!(
-            said(1, &[None, None, None]),
-            format!("{logical} Reserved by vllm: A refused, C refused.")
+            said(1, &all[..1], &["B", "C"]),
+            "At 100,000 tokens vllm reserves 4.10 kB for one request of A. It refuses B and C."
         );
-        let of_a_rank = logical.replace("request.", "request on one rank of 8.");
         assert_eq!(
-            said(8, &[Some(4_100), Some(2_000), Some(1_000)]),
-            format!("{of_a_rank} Reserved by vllm, one rank of 8: A 4.10 kB, C 1.00 kB.")
+            said(1, &[("A", 7_000), ("B", 7_000)], &[]),
+            "At 100,000 tokens vllm reserves 7.00 kB each for one request of A and B."
         );
+        assert_eq!(said(1, &[], &["A"]), "At 100,000 tokens vllm refuses A.");
+        assert_eq!(said(1, &[], &[]), "No model is chosen.");
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{CURSOR, DOMAIN};
 use kvscope_charts::figures::{
-    FigureError, GrowthInput, GrowthScale, LayersInput, Limit, Provenance, Series, sample_contexts,
+    Cursor, FigureError, GrowthInput, GrowthScale, LayersInput, Limit, Provenance, Series, sample_contexts,
 };
 use kvscope_charts::palette::SeriesColour;
 use kvscope_charts::scene::Node;
@@ -151,10 +151,55 @@ fn figures_of_one_rank_say_so_everywhere() {
         "{spoken}"
     );
     assert!(spoken.contains("GLM-5.1 10.0 GB, refused;"), "{spoken}");
-    let table = growth.table();
+    let table = growth.table(None);
     assert_eq!(table.head[1], "MiniMax-M2.7, one rank of 8 (bytes)");
-    assert_eq!(table.head[8], "GLM-5.1 reserved, one rank of 8 (bytes)");
-    assert_eq!((table.rows[0][3].as_str(), table.rows[0][8].as_str()), ("no equal share", "refused"));
+    assert_eq!(table.head[4], "GLM-5.1 reserved, one rank of 8 (bytes)");
+    assert_eq!((table.rows[0][5].as_str(), table.rows[0][4].as_str()), ("no equal share", "refused"));
+}
+
+/// A model that ranks cannot share and the engine refuses has no line: its name stands in the legend, and no note speaks
+/// of its line.
+#[test]
+fn a_refused_model_keeps_its_name() {
+    let contexts = common::contexts();
+    let mut series = common::reserved(&contexts);
+    let last = series.len() - 1;
+    let refused = Series {
+        name: "Refused-1".to_owned(),
+        values: Vec::new(),
+        reserved: Vec::new(),
+        allowed: Some(Tokens::new(16_384)),
+        ..series[last].clone()
+    };
+    series[last] = refused;
+    for width in WIDTHS {
+        let growth =
+            common::on_ranks(Some(8), &series, &contexts, Size::new(width, 380.0), UnitSystem::Decimal);
+        let scene = with_cursor(&growth, CURSOR);
+        assert_texts_are_apart(&scene, &format!("{width}"));
+        let said = |word: &str| scene.texts().iter().filter(|text| text.text.contains(word)).count();
+        assert_eq!((said("Refused-1"), said("refused"), said("16Ki for")), (1, 1, 0), "{width}");
+    }
+}
+
+/// Logical and reserved bytes of a model stand together, and the context that is set has a row of its own: 99,991 tokens
+/// of MiniMax-M2.7 are 253,952 B each.
+#[test]
+fn the_table_has_a_row_for_the_context_that_is_set() {
+    let contexts = common::contexts();
+    let growth =
+        common::of(&common::reserved(&contexts), &contexts, Size::new(900.0, 380.0), UnitSystem::Decimal);
+    let set = Tokens::new(99_991);
+    let bytes = Bytes::new(99_991 * 253_952);
+    let cursor = Cursor { context: set, values: vec![Some(bytes)], reserved: Vec::new(), emphasis: None };
+    let table = growth.table(Some(&cursor));
+    assert_eq!(table.head[1..3], ["MiniMax-M2.7 (bytes)", "MiniMax-M2.7 reserved (bytes)"]);
+    let place = table.rows.iter().position(|row| row[0] == "99,991 (set)").expect("a row of its own");
+    assert_eq!(table.rows[place][1], "25,392,914,432");
+    assert_eq!((table.rows[place - 1][0].as_str(), table.rows[place + 1][0].as_str()), ("65,536", "131,072"));
+    let power = growth.cursor_at(Tokens::new(65_536));
+    let rows = growth.table(Some(&power)).rows;
+    assert_eq!(rows.iter().filter(|row| row[0].starts_with("65,536")).count(), 1);
 }
 
 #[test]
@@ -192,9 +237,9 @@ fn the_pointer_and_the_table_read_reserved_bytes() {
     assert_eq!(cursor.reserved[0], Some(Bytes::new(1568 * 253_952)));
     let sentence = growth.overlay(&cursor).description;
     assert!(sentence.contains("MiniMax-M2.7 260 MB, reserved 398 MB"), "{sentence}");
-    let table = growth.table();
-    assert_eq!(table.head[7], "MiniMax-M2.7 reserved (bytes)");
-    assert_eq!(table.rows[0][7], "398,196,736");
+    let table = growth.table(None);
+    assert_eq!(table.head[2], "MiniMax-M2.7 reserved (bytes)");
+    assert_eq!(table.rows[0][2], "398,196,736");
     let plot = growth.plot();
     let hit = growth.hit(Point::new(plot.left, plot.top + 60.0)).unwrap();
     assert_eq!(hit.readings[0].reserved, Some(Bytes::new(1568 * 253_952)));
@@ -338,7 +383,7 @@ fn a_series_that_ends_early_has_no_value_beyond_its_end() {
     assert_eq!(growth.cursor_at(Tokens::new(2048)).values, [Some(Bytes::new(2000))]);
     assert_eq!(growth.cursor_at(Tokens::new(4096)).values, [None]);
     assert_eq!(growth.cursor_at(Tokens::new(3000)).values, [None], "no guess between samples");
-    assert_eq!(growth.table().rows[2], ["4,096", ""]);
+    assert_eq!(growth.table(None).rows[2], ["4,096", ""]);
     // Nothing at all on a logarithmic axis: no line, no panic.
     assert!(layout(short(vec![0, 0, 0])).is_ok());
     let error = layout(short(vec![1, 2, 3, 4])).unwrap_err();

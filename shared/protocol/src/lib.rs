@@ -5,6 +5,6 @@ pub mod run;
 mod view;
 
 pub use view::{
-    AxisScale, ClaimsView, ENGINE_SETTINGS, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS,
-    LinkNotice, MOST_REQUESTS, Room, Takes, ViewState,
+    AxisScale, ClaimsView, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS,
+    Room, Standing, ViewState,
 };

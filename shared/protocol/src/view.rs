@@ -10,7 +10,7 @@ use kvscope_sizing::claims::VerdictKind;
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
 
-pub use engine::{ENGINE_SETTINGS, EngineSetting, Takes};
+pub use engine::{EngineSetting, Standing};
 pub use link::LinkNotice;
 
 /// The versions that the article which started this project compares, in its order.
@@ -42,7 +42,7 @@ pub struct ViewState {
     pub state_format: Option<StateFormat>,
     /// Whose reserved bytes stand beside the logical ones; `logical` for nobody's.
     pub engine: Engine,
-    /// Settings of engines, those of [`ENGINE_SETTINGS`]; see [`ViewState::engine_settings`].
+    /// Settings of engines, those of [`EngineSetting::all`]; see [`ViewState::engine_settings`].
     pub engine_own: Settings,
     /// Bytes for state on one rank, which the largest context and batch that fit are found for.
     pub memory: Option<Bytes>,

@@ -1,6 +1,6 @@
 //! Links that were given out keep opening on the same view. Lines are added to the file, never changed.
 
-use kvscope_protocol::{AxisScale, ENGINE_SETTINGS, Room, ViewState};
+use kvscope_protocol::{AxisScale, EngineSetting, Room, ViewState};
 use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
 
@@ -38,9 +38,8 @@ fn described(state: &ViewState) -> String {
     // Lines from before engines end here.
     if state.engine.kind() != EngineKind::Logical {
         words.push(state.engine.to_string());
-        let own = ENGINE_SETTINGS
-            .iter()
-            .filter_map(|setting| Some(format!("{}={}", setting.name, setting.value(&state.engine_own)?)));
+        let own = EngineSetting::all()
+            .filter_map(|setting| Some(format!("{}={}", setting.name(), setting.value(&state.engine_own)?)));
         words.extend(own);
     }
     // And these from before claims.

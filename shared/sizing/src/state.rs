@@ -64,12 +64,17 @@ pub struct StateComponent {
     pub growth: Growth,
     /// How long it lives.
     pub lifecycle: Lifecycle,
-    /// The format's name: `bf16`, `fp8_ds_mla`, `f32`.
+    /// The format's name: `bf16`, `fp8_ds_mla`, `f32`, or [`StateComponent::MIXED`].
     pub format: &'static str,
     /// What a decode step reads of it.
     pub reads: Reads,
     /// How the bytes of one entry (or of the constant) are computed.
     pub derivation: Derivation,
+}
+
+impl StateComponent {
+    /// The format of K and V that differ.
+    pub const MIXED: &str = "mixed";
 }
 
 impl ComponentKind {

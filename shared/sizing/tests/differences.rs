@@ -57,6 +57,7 @@ fn llama_cpp_has_no_ranks_to_share() {
         let set = beside(id, "llama.cpp", &[("context", "99991"), ranks]);
         assert_eq!(set.rest, plain.rest, "{id}");
         assert!(!why(&set).contains("rank"), "{}", why(&set));
+        assert_eq!(set.division, Rest::None, "{id}");
     }
 }
 
@@ -95,6 +96,20 @@ fn windows_that_are_kept_in_full_are_named() {
                  536,870,912 B in dense bytes";
     assert_eq!(99_991_u64 * 32 * 4096, 13_106_020_352);
     assert_eq!(why(&found), words);
+}
+
+/// GLM-4.5 on eight ranks of vLLM: 92 layers × 2 × 8 heads × 128 × 2 B are 376,832 B a token, an eighth of it on a rank.
+/// 99,991 tokens take 6250 blocks of 16, which is 9 tokens of padding on that rank, and nothing is left.
+#[test]
+fn padding_of_a_rank_is_a_sum_apart_from_the_division() {
+    let found = beside("glm-4.5", "vllm@0.33", &[("context", "99991"), ("tp", "8")]);
+    assert_eq!(found.logical.get(), 99_991 * 376_832);
+    let Rest::Less(bytes, why) = &found.division else { panic!("{:?}", found.division) };
+    assert_eq!(bytes.get(), 99_991 * 376_832 / 8 * 7);
+    assert!(why.starts_with("one rank of 8 has 4,709,976,064 B"), "{why}");
+    assert_eq!(found.padding.iter().map(|row| row.bytes.get()).sum::<u64>(), 9 * 47_104);
+    assert_eq!(found.rest, Rest::None);
+    assert_eq!(found.reserved.get(), 100_000 * 47_104);
 }
 
 /// Every difference of every catalogued model in every engine has its reasons, with ranks and without; where dense bytes

@@ -65,12 +65,13 @@ fn groups_of_data_parallel_attention_divide_the_batch() {
     let beside = reservation(&query).unwrap();
     assert_eq!(beside.parts[0].worked.as_deref(), Some("1,000 tokens × 61 layers × 1,152 B"));
     assert_eq!(
-        beside.rest,
+        beside.division,
         Rest::Less(
             Bytes::new(7 * 1000 * 61 * 1152),
             "one rank of 8 has 70,272,000 B of the logical bytes".to_owned()
         )
     );
+    assert_eq!(beside.rest, Rest::None);
     let told = report(&query).unwrap().warnings.into_iter().find(|warning| warning.field == "dp").unwrap();
     assert!(told.message.contains("1 request on one rank"), "{}", told.message);
 

@@ -14,9 +14,6 @@ use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
 
-/// What a label says where the figure is for the longest request.
-const LONGEST: &str = "the longest length";
-
 pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -> Result<(), Failure> {
     let batch = arguments.contexts.batch()?;
     let contexts = arguments.contexts.each()?;
@@ -124,16 +121,12 @@ fn belongs(row: &Unanswered, size: &EngineSize) -> bool {
 
 /// The words for a figure, with the length that it is for and the ranks that it is one of.
 fn label(quantity: Quantity, size: &EngineSize) -> String {
-    let words = quantity.label();
+    let words = size.report.label(quantity);
     let ranks = size.reservation.as_ref().map_or(1, |beside| beside.ranks);
-    match (quantity, size.report.max_model_len) {
-        (Quantity::EstimatedMaxModelLen, Some(longest)) => {
-            format!("{words}, at most max_model_len {longest}")
-        }
-        (_, Some(longest)) if words.contains(LONGEST) => words.replace(LONGEST, &format!("{longest} tokens")),
-        (Quantity::ResidentBytes, _) if ranks > 1 => format!("{words}, one rank of {ranks}"),
+    match quantity {
+        Quantity::ResidentBytes if ranks > 1 => format!("{words}, one rank of {ranks}"),
         _ if words.starts_with(|c: char| c.is_lowercase()) => format!("  {words}"),
-        _ => words.to_owned(),
+        _ => words,
     }
 }
 

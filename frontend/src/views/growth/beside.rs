@@ -4,14 +4,14 @@ use kvscope_charts::label::one_rank;
 use kvscope_sizing::engine::{
     Engine, EngineSize, Figure, Padding, Quantity, Reservation, ReservedPart, Rest, has_setting,
 };
-use kvscope_sizing::{Bytes, UnitSystem};
+use kvscope_sizing::{Bytes, Settings, UnitSystem};
 use leptos::prelude::*;
 
 use crate::erased::nothing;
 use crate::state::{Accounting, Page};
 
 /// Figures of the engine's pools.
-const POOLS: [Quantity; 7] = [
+const POOLS: [Quantity; 9] = [
     Quantity::NumBlocks,
     Quantity::MaxConcurrency,
     Quantity::MaxRunningRequests,
@@ -19,6 +19,8 @@ const POOLS: [Quantity; 7] = [
     Quantity::EstimatedMaxModelLen,
     Quantity::PoolBytesPerToken,
     Quantity::PoolBytes,
+    Quantity::CheckpointBytes,
+    Quantity::OverestimateFactor,
 ];
 
 /// The two accountings of the selected version; nothing where logical bytes alone are shown.
@@ -36,7 +38,10 @@ pub(super) fn beside(page: Page) -> AnyView {
             let units = page.view(|view| view.units);
             let title = format!("{}, logical and reserved at {} tokens", chosen.name, page.context());
             let note = format!("Reserved by {engine}{}, for the whole batch.", rank(page, ", "));
-            let takes_memory = |(engine, _): &(Engine, _)| has_setting(engine.kind(), "available_kv_bytes");
+            // A pool that is set goes before the memory that one would be made in.
+            let takes_memory = |(engine, settings): &(Engine, Settings)| {
+                has_setting(engine.kind(), "available_kv_bytes") && settings.available_kv_bytes.is_none()
+            };
             let memory = page.memory().filter(|_| set.engine.as_ref().is_some_and(takes_memory));
             let size = set.in_engine(Accounting::Reserved, &chosen, (page.context(), page.batch()), memory);
             let told = size.and_then(Result::ok).map_or_else(nothing, |size| told(&engine, &size, memory));
@@ -59,6 +64,14 @@ pub(super) fn beside(page: Page) -> AnyView {
 /// `lead` and `one rank of 8`; nothing where figures are of the whole model.
 pub(super) fn rank(page: Page, lead: &str) -> String {
     one_rank(lead, page.chosen().ranks().unwrap_or(1))
+}
+
+/// What says that logical bytes are not divided by ranks that hold other tokens.
+pub(super) fn every_token(page: Page) -> &'static str {
+    match &page.chosen().engine {
+        Some((_, settings)) if settings.dcp() > 1 => ", every token",
+        _ => "",
+    }
 }
 
 /// That figures are of all ranks, where others beside them are of one.
@@ -116,12 +129,14 @@ fn between(beside: &Reservation, units: UnitSystem) -> AnyView {
         .into_any()
     };
     let padding = |padding: &Padding| row(&padding.what, "+ ", padding.bytes, &padding.why);
-    let mut rows: Vec<AnyView> = beside.padding.iter().map(padding).collect();
-    match &beside.rest {
-        Rest::None => {}
-        Rest::More(of, why) => rows.push(row("kept otherwise", "+ ", *of, why)),
-        Rest::Less(of, why) => rows.push(row("kept otherwise", "− ", *of, why)),
-    }
+    let signed = |what: &str, difference: &Rest| match difference {
+        Rest::None => None,
+        Rest::More(of, why) => Some(row(what, "+ ", *of, why)),
+        Rest::Less(of, why) => Some(row(what, "− ", *of, why)),
+    };
+    let mut rows: Vec<AnyView> = signed(beside.division_words(), &beside.division).into_iter().collect();
+    rows.extend(beside.padding.iter().map(padding));
+    rows.extend(signed("kept otherwise", &beside.rest));
     if rows.is_empty() {
         return view! { <p class="quiet">"Nothing lies between them: no padding at this length."</p> }
             .into_any();
@@ -154,15 +169,12 @@ fn once(beside: &Reservation, units: UnitSystem) -> AnyView {
 /// What the engine has of its pools and prints about them, for the memory that is given.
 fn told(engine: &str, size: &EngineSize, memory: Option<Bytes>) -> AnyView {
     let report = &size.report;
-    let longest = report.max_model_len.map(|longest| format!("{longest} tokens"));
     let figure = |of: &(Quantity, Figure)| {
         let (quantity, figure) = *of;
         if !POOLS.contains(&quantity) {
             return None;
         }
-        let label = quantity
-            .label()
-            .replace("the longest length", longest.as_deref().unwrap_or("the longest length"));
+        let label = report.label(quantity);
         let shown = match figure {
             Figure::Ratio(ratio) => format!("{ratio:.2}"),
             figure => figure.to_string(),

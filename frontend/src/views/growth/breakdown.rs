@@ -4,6 +4,7 @@ use leptos::prelude::*;
 
 use super::beside::{beside, whole_model};
 use super::derivation::derivation;
+use super::formats;
 use super::published::published;
 use crate::erased::{mark, nothing, part, words};
 use crate::state::{Model, Page, Shared, ink};
@@ -97,7 +98,7 @@ fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usiz
                     {kind.label()}
                 </span>
                 {cell("layers ", format!("{layers} of {}", model.architecture.layer_count()))}
-                {cell("format ", component.format.to_string())}
+                {cell("format ", formats::of_component(model, &component, &page.chosen().settings))}
                 {cell("", growth_words(&component.growth))}
                 <span
                     class="number"

@@ -86,7 +86,8 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
         if !table_is_open.get() {
             return nothing();
         }
-        with_growth(base.get(), Growth::table).map_or_else(nothing, |table| {
+        let with_set = |growth: &Growth| growth.table(Some(&cursor(page, growth, page.context(), None)));
+        with_growth(base.get(), with_set).map_or_else(nothing, |table| {
             view! { <DataTable caption="State in bytes by context" table=table/> }.into_any()
         })
     };

@@ -4,13 +4,14 @@ use kvscope_sizing::engine::{EngineSize, Figure, Quantity};
 use kvscope_sizing::{Bytes, Size, UnitSystem, Warning};
 use leptos::prelude::*;
 
+use super::beside::every_token;
 use super::published::published_note;
 use crate::erased::{nothing, on, part, words};
 use crate::state::{Accounting, Chosen, Page, ink};
 
-const HEAD: [&str; 7] = ["version", "layers", "resident", "slope", "fixed", "read a step", "config allows"];
+const HEAD: [&str; 7] = ["version", "resident", "slope", "fixed", "read a step", "layers", "config allows"];
 /// Where the accounting of a row stands between them, beside an engine.
-const ACCOUNTING_AT: usize = 2;
+const ACCOUNTING_AT: usize = 1;
 const OF_MODEL: [&str; 3] = ["resident_bytes", "slope_bytes_per_token", "fixed_bytes"];
 const OF_RANK: [&str; 3] = ["rank_bytes", "rank_slope_bytes_per_token", "rank_fixed_bytes"];
 const RESERVED: [&str; 3] = ["reserved_bytes", "reserved_slope_bytes_per_token", "reserved_fixed_bytes"];
@@ -77,8 +78,8 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
         let logical = if ranks > 1 { "logical, whole model" } else { "logical" };
         accounts = vec![named(logical, accounts)];
     }
-    if let (Ok(_), Some(reserved), Some(ranks)) = (&size, &reserved, set.ranks()) {
-        if ranks > 1 {
+    if let Some(ranks) = set.ranks() {
+        if let (Ok(_), Some(_), true) = (&size, &reserved, ranks > 1) {
             let cells = match in_engine(Accounting::Logical) {
                 Some(Ok(size)) => in_accounting(OF_RANK, &size, units),
                 _ => instead("no equal share"),
@@ -86,9 +87,10 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
             let name = one_rank("logical, ", ranks) + every_token(page);
             accounts.push(named(&name, vec![cells]));
         }
-        let cells = match reserved {
-            Ok(size) => in_accounting(RESERVED, size, units),
-            Err(_) => instead("refused, see below"),
+        let cells = match &reserved {
+            Some(Ok(size)) => in_accounting(RESERVED, size, units),
+            Some(Err(_)) => instead("refused, see below"),
+            None => instead("not sized, see below"),
         };
         accounts.push(named(&format!("reserved{}", one_rank(", ", ranks)), vec![cells]));
     }
@@ -110,8 +112,8 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
                     </button>
                     {note}
                 </th>
-                <td rowspan=span.clone()>{layers}</td>
                 {first}
+                <td rowspan=span.clone()>{layers}</td>
                 <td rowspan=span>{allowed}</td>
             </tr>
             {rest}
@@ -119,14 +121,6 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
         </tbody>
     }
     .into_any()
-}
-
-/// What says that logical bytes are not divided by ranks that hold other tokens.
-fn every_token(page: Page) -> &'static str {
-    match &page.chosen().engine {
-        Some((_, settings)) if settings.dcp() > 1 => ", every token",
-        _ => "",
-    }
 }
 
 /// Cells after the name of their accounting.

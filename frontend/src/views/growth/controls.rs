@@ -2,7 +2,7 @@ use kvscope_protocol::{MOST_REQUESTS, ViewState};
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
 use leptos::prelude::*;
 
-use super::engine;
+use super::{engine, formats};
 use crate::erased::words;
 use crate::state::{Page, Step};
 use crate::ui::{ContextControl, Fold, FormatSelect, ModelPicker, OwnConfig, TextBox};
@@ -14,8 +14,8 @@ pub(super) fn controls(page: Page) -> AnyView {
         count => format!("{count} chosen"),
     };
     let asked = move || {
-        let format = page.view(|view| view.kv_format).map_or("own formats", KvFormat::name);
-        format!("batch {}, {format}", group_digits(page.batch()))
+        let formats = formats::k_and_v(page).unwrap_or_else(|| "own formats".to_owned());
+        format!("batch {}, {formats}", group_digits(page.batch()))
     };
     let picker = view! { <ModelPicker/> <OwnConfig/> }.into_any();
     view! {
@@ -50,7 +50,7 @@ fn request(page: Page) -> AnyView {
             value=Box::new(move || page.memory().map(Bytes::as_given).unwrap_or_default())
             exact=words(move || page.memory().map_or(String::new(), |memory| memory.get().to_string()))
             take=Box::new(move |text| take_memory(page, text))
-            usual="60 GiB"
+            usual="not given"
         />
         <FormatSelect
             label="K/V format"
@@ -58,6 +58,7 @@ fn request(page: Page) -> AnyView {
             chosen=|page| page.view(|view| view.kv_format.map(KvFormat::name))
             choose=|page, name| page.change(Step::Push, |view| view.kv_format = name.and_then(|name| name.parse().ok()))
         />
+        {engine::k_and_v(page)}
         <FormatSelect
             label="index keys"
             names=index_formats

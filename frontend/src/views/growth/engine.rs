@@ -1,6 +1,7 @@
 //! Whose reserved bytes stand beside the logical ones: an engine, its version, and the settings that change most.
 
-use kvscope_protocol::{ENGINE_SETTINGS, EngineSetting};
+use kvscope_protocol::{EngineSetting, Standing};
+use kvscope_sizing::Settings;
 use kvscope_sizing::engine::{Engine, EngineKind};
 use leptos::ev;
 use leptos::prelude::*;
@@ -38,10 +39,21 @@ pub(super) fn controls(page: Page) -> AnyView {
     let options: Vec<AnyView> = EngineKind::ALL.into_iter().map(option).collect();
     let rows = move || {
         let kind = chosen();
-        let own = ENGINE_SETTINGS.iter().filter(move |setting| setting.is_of(kind));
-        let mut rows: Vec<AnyView> = own.map(|setting| row(page, setting)).collect();
+        let mut rows = settings(page, kind, Standing::Common);
         if kind.newest().is_some() {
             rows.insert(0, version(page));
+        }
+        let rare = settings(page, kind, Standing::Rare);
+        if !rare.is_empty() {
+            rows.push(
+                view! {
+                    <details class="add rare">
+                        <summary>"all other settings"</summary>
+                        {rare}
+                    </details>
+                }
+                .into_any(),
+            );
         }
         rows.into_any()
     };
@@ -87,24 +99,49 @@ fn version(page: Page) -> AnyView {
     .into_any()
 }
 
-fn row(page: Page, setting: &'static EngineSetting) -> AnyView {
+/// K and V in formats of their own, where the engine has them.
+pub(super) fn k_and_v(page: Page) -> AnyView {
+    let kind = Memo::new(move |_| page.view(|view| view.engine.kind()) as u64);
+    let rows = move || {
+        let _ = kind.get();
+        settings(page, page_kind(page), Standing::Format).into_any()
+    };
+    part(rows).into_any()
+}
+
+/// The settings of one standing that the engine has.
+fn settings(page: Page, kind: EngineKind, standing: Standing) -> Vec<AnyView> {
+    let usual = if standing == Standing::Format { "as K/V" } else { DEFAULT };
+    let one = |setting| {
+        let row = row(page, setting, usual);
+        if standing != Standing::Rare {
+            return row;
+        }
+        // A name that few know says what it is.
+        view! { {row} <p class="note">{Settings::about(setting.name())}</p> }.into_any()
+    };
+    EngineSetting::of(kind, standing).into_iter().map(one).collect()
+}
+
+fn row(page: Page, setting: EngineSetting, usual: &'static str) -> AnyView {
     let value = move || page.view(|view| setting.value(&view.engine_own)).unwrap_or_default();
     let take = move |typed: &str| {
         let mut own = untrack(|| page.view(|view| view.engine_own.clone()));
-        setting.set(&mut own, typed)?;
+        setting.set(&mut own, typed).map_err(|why| format!("{}: {why}", setting.label()))?;
         page.change(Step::Push, |view| view.engine_own = own);
         Ok(())
     };
-    let offers = setting.takes.offers();
-    if offers.is_empty() {
+    let label = setting.label();
+    let words = Settings::words(setting.name());
+    if words.is_empty() {
         return view! {
             <TextBox
-                label=setting.label
-                name=setting.label
+                label=label.clone()
+                name=label
                 unit=""
                 value=Box::new(value)
                 take=Box::new(take)
-                usual=DEFAULT
+                usual=usual
             />
         }
         .into_any();
@@ -112,17 +149,17 @@ fn row(page: Page, setting: &'static EngineSetting) -> AnyView {
     let choose = move |event: ev::Event| {
         let typed = event_target_value(&event);
         // What is offered can be set.
-        let _ = take(if typed == DEFAULT { "" } else { &typed });
+        let _ = take(if typed == usual { "" } else { &typed });
     };
     let option = |name: &'static str| {
-        let is_chosen = move || if value().is_empty() { name == DEFAULT } else { value() == name };
+        let is_chosen = move || if value().is_empty() { name == usual } else { value() == name };
         let is_chosen: Box<dyn Fn() -> bool + Send> = Box::new(is_chosen);
         view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
     };
-    let options: Vec<AnyView> = std::iter::once(DEFAULT).chain(offers).map(option).collect();
+    let options: Vec<AnyView> = std::iter::once(usual).chain(words).map(option).collect();
     view! {
         <label class="sentence">
-            <span>{setting.label}</span>
+            <span>{label}</span>
             <span class="value"><select on:change=on(choose)>{options}</select></span>
         </label>
     }

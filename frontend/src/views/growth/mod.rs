@@ -8,6 +8,7 @@ mod controls;
 mod curves;
 mod derivation;
 mod engine;
+mod formats;
 mod keys;
 mod layers;
 mod published;
@@ -43,36 +44,41 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
     .into_any()
 }
 
-/// The headline: made from the figures at the context that is set.
+/// The headline: made from the figures at the context that is set, an engine's where there is one.
 fn finding(page: Page) -> String {
-    let (chosen, context, batch) = (page.chosen(), page.context(), page.batch());
-    let mut reserved = Vec::new();
+    let (chosen, at) = (page.chosen(), (page.context(), page.batch()));
     let mut values = Vec::new();
-    let mut left_out = None;
+    let mut refused = Vec::new();
+    let mut unknown = None;
     for version in &chosen.list {
-        match chosen.logical(version, (context, batch)) {
-            Ok(bytes) => {
-                values.push((version.name.as_str(), bytes));
-                reserved.push(chosen.reserved(version, (context, batch)).and_then(Result::ok));
-            }
-            Err(why) => left_out = left_out.or(Some(format!("{}: {why}", version.name))),
+        let name = version.name.as_str();
+        let asked = match chosen.reserved(version, at) {
+            Some(reserved) => reserved,
+            None => chosen.logical(version, at),
+        };
+        match asked {
+            Ok(bytes) => values.push((name, bytes)),
+            Err(_) if chosen.engine.is_some() && version.model.is_some() => refused.push(name),
+            Err(why) if version.model.is_some() => unknown = unknown.or(Some(format!("{name}: {why}"))),
+            Err(why) => unknown = unknown.or(Some(why)),
         }
+    }
+    // Why a model has no figure stands in its row; here it is said where there is nothing else to say.
+    if let Some(why) = unknown
+        && values.is_empty()
+        && refused.is_empty()
+    {
+        return why;
     }
     let by = chosen.engine.as_ref().map(|(engine, _)| engine.to_string());
     let ranks = chosen.ranks().unwrap_or(1);
-    let said = headline(&HeadlineInput {
-        context,
-        batch,
+    headline(&HeadlineInput {
+        context: at.0,
+        batch: at.1,
         units: page.view(|view| view.units),
         values: &values,
-        reserved: by.as_deref().map(|by| Reserved { by, ranks, values: &reserved }),
-    });
-    // Why a model has no figure stands in its row too; here it is said where the headline would hide it.
-    match left_out {
-        Some(why) if values.is_empty() => why,
-        Some(why) if ranks > 1 => format!("{said} {why}."),
-        _ => said,
-    }
+        reserved: by.as_deref().map(|by| Reserved { by, ranks, refused: &refused }),
+    })
 }
 
 /// A sentence whose names and numbers, which may hold hyphens, break nowhere within.
@@ -93,15 +99,6 @@ fn what_is_drawn(page: Page) -> String {
         1 => "one request".to_owned(),
         count => format!("{} requests", kvscope_sizing::group_digits(count)),
     };
-    let mut formats: Vec<String> = Vec::new();
-    page.view(|view| {
-        formats.extend(view.kv_format.map(|format| format!("K/V {format}")));
-        formats.extend(view.index_format.map(|format| format!("index keys {format}")));
-        formats.extend(view.state_format.map(|format| format!("state {format}")));
-    });
-    if formats.is_empty() {
-        formats.push("each model in its own formats".to_owned());
-    }
     let accounting = match &page.chosen().engine {
         None => "logical bytes".to_owned(),
         Some((engine, _)) => {
@@ -109,11 +106,12 @@ fn what_is_drawn(page: Page) -> String {
                 rank if rank.is_empty() => rank,
                 rank => format!("{rank}, "),
             };
-            format!("{rank}solid: logical bytes, dashed: reserved by {engine}")
+            let every = beside::every_token(page);
+            format!("{rank}solid: logical bytes{every}, dashed: reserved by {engine}")
         }
     };
     format!(
         "Resident state of {requests} · {} · {accounting} · computed from config.json",
-        formats.join(", ")
+        formats::chosen(page)
     )
 }

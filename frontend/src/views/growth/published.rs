@@ -22,7 +22,7 @@ pub(super) fn published(page: Page, entry: &'static CatalogueEntry, state: &Shar
         let state = state.clone();
         let computed = move || {
             let context = context_in(&published.figure).unwrap_or_else(|| page.context());
-            computed(&state, context, page.view(|view| view.units))
+            computed(&state, context, units_of(&published.figure))
         };
         view! {
             <dl class="published">
@@ -37,6 +37,11 @@ pub(super) fn published(page: Page, entry: &'static CatalogueEntry, state: &Shar
         .into_any()
     };
     entry.published.iter().map(block).collect::<Vec<_>>().into_any()
+}
+
+/// The units of a published figure, which what stands beside it is read in too.
+fn units_of(figure: &str) -> UnitSystem {
+    if figure.contains("iB") { UnitSystem::Binary } else { UnitSystem::Decimal }
 }
 
 /// `3.07 GB full K/V + 189 MB recurrent state … at 100,000 tokens`, under the settings of the page.
@@ -63,6 +68,12 @@ mod tests {
     use kvscope_sizing::{Settings, find_entry};
 
     use super::*;
+
+    #[test]
+    fn units_are_the_publications() {
+        assert_eq!(units_of("2.4 GB of K/V at 100,000 tokens"), UnitSystem::Decimal);
+        assert_eq!(units_of("5.7 GiB a request"), UnitSystem::Binary);
+    }
 
     #[test]
     fn the_context_of_a_published_figure_is_found() {

@@ -3,7 +3,7 @@ use kvscope_charts::figures::{Hit, Reading};
 use kvscope_charts::scene::Point;
 use leptos::prelude::*;
 
-use super::beside::rank;
+use super::beside::{every_token, rank};
 use crate::erased::nothing;
 use crate::state::{Page, ink};
 
@@ -44,12 +44,18 @@ pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
     } else {
         format!("{}px", at.x + 14.0)
     };
+    let tokens = match every_token(page) {
+        "" => nothing(),
+        _ => view! { <p class="note">"Logical bytes are of every token, reserved ones of a rank's own."</p> }
+            .into_any(),
+    };
     view! {
         <div class="tip" style:transform=format!("translate({across}, {}px)", (at.y - 20.0).max(0.0))>
             <table>
                 <caption>{format!("{} tokens{}", hit.context, rank(page, ", "))}</caption>
                 <tbody>{rows}</tbody>
             </table>
+            {tokens}
             <p class="note">{format!("Click sets it; headline and tables stay at {}.", page.context())}</p>
         </div>
     }

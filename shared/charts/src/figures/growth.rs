@@ -157,6 +157,7 @@ impl Growth {
             values: all(&series.values),
             reserved: all(&series.reserved),
             allowed: series.allowed,
+            refused: input.ranks.is_some() && series.values.is_empty() && series.reserved.is_empty(),
         });
         let absolute = input.scale != GrowthScale::TimesFirst;
         let rings = input.measured.iter().filter(|_| absolute).map(|point| {
@@ -290,24 +291,38 @@ impl Growth {
         Tokens::new(label::nearest_u64(scale.unproject(x.clamp(plot.left, plot.right)).clamp(low, high)))
     }
 
-    /// Exact bytes by context: every sampled power of two.
-    pub fn table(&self) -> Table {
+    /// Exact bytes by context: every sampled power of two, and the cursor's context.
+    pub fn table(&self, cursor: Option<&Cursor>) -> Table {
         let rank = label::one_rank(", ", self.ranks.unwrap_or(1));
-        let reserving = || self.series.iter().filter(|_| self.ranks.is_some());
-        let head = std::iter::once("context (tokens)".to_owned())
-            .chain(self.series.iter().map(|series| format!("{}{rank} (bytes)", series.name)))
-            .chain(reserving().map(|series| format!("{} reserved{rank} (bytes)", series.name)));
-        let rows = (0..63).map(|exponent| Tokens::new(1 << exponent)).filter_map(|context| {
-            let sample = self.curves.sample_at(context)?;
-            let cell = |values: &[Bytes]| values.get(sample).map_or(String::new(), |b| group_digits(b.get()));
-            let or = |values: &[Bytes], none: &str| {
-                if values.is_empty() { none.to_owned() } else { cell(values) }
+        let mut head = vec!["context (tokens)".to_owned()];
+        for series in &self.series {
+            head.push(format!("{}{rank} (bytes)", series.name));
+            head.extend(self.ranks.map(|_| format!("{} reserved{rank} (bytes)", series.name)));
+        }
+        let powers = (0..63).map(|exponent| Tokens::new(1 << exponent));
+        let mut contexts: Vec<Tokens> = powers.filter(|n| self.curves.sample_at(*n).is_some()).collect();
+        if let Some(cursor) = cursor.filter(|cursor| !contexts.contains(&cursor.context)) {
+            contexts.push(cursor.context);
+            kvscope_sizing::sort_short(&mut contexts, |a, b| a > b);
+        }
+        let row = |context: Tokens| {
+            let (read, place) = match cursor.filter(|cursor| cursor.context == context) {
+                Some(cursor) => (cursor.clone(), format!("{context} (set)")),
+                None => (self.cursor_at(context), context.to_string()),
             };
-            let values = self.series.iter().map(|series| or(&series.values, NO_SHARE));
-            let reserved = reserving().map(|series| or(&series.reserved, REFUSED));
-            Some(std::iter::once(context.to_string()).chain(values).chain(reserved).collect())
-        });
-        Table { head: head.collect(), rows: rows.collect() }
+            let cell = |all: &[Option<Bytes>], index: usize, line: &[Bytes], none: &str| {
+                let bytes = all.get(index).copied().flatten();
+                let missing = if line.is_empty() { none } else { "" };
+                bytes.map_or_else(|| missing.to_owned(), |bytes| group_digits(bytes.get()))
+            };
+            let mut cells = vec![place];
+            for (index, series) in self.series.iter().enumerate() {
+                cells.push(cell(&read.values, index, &series.values, NO_SHARE));
+                cells.extend(self.ranks.map(|_| cell(&read.reserved, index, &series.reserved, REFUSED)));
+            }
+            cells
+        };
+        Table { head, rows: contexts.into_iter().map(row).collect() }
     }
 
     /// Whether an engine was asked what it reserves for a series, and refuses it.

@@ -86,6 +86,7 @@ impl Latency {
             values: series.seconds.clone(),
             reserved: Vec::new(),
             allowed: None,
+            refused: false,
         });
         let rings = input.measured.iter().map(|point| Ring {
             colour: point.colour,

@@ -234,7 +234,7 @@ impl Form {
         let (row_height, bars_bottom) = if wide {
             (BAR_HEIGHT + 24.0, BAR_HEIGHT + 12.0)
         } else {
-            (BAR_HEIGHT + 46.0, BAR_HEIGHT + 34.0)
+            (BAR_HEIGHT + 62.0, BAR_HEIGHT + 50.0)
         };
         Self { wide, bars_left, pitch, row_height, bars_bottom }
     }
@@ -275,6 +275,11 @@ fn draw(
         group.push(Text::new(Point::new(0.0, baseline), name, size::LABEL, ink).bold());
         let right = Point::new(input.width, baseline);
         group.push(Text::new(right, slope, size::LABEL, Ink::Text).anchored(Anchor::End));
+        let below = baseline + 16.0;
+        group.push(Text::new(Point::new(0.0, below), count, size::NOTE, Ink::Muted));
+        let fixed = strip.fixed_text(input.units);
+        let right = Point::new(input.width, below);
+        group.push(Text::new(right, fixed, size::NOTE, Ink::Muted).anchored(Anchor::End));
     }
     let gap = (place.pitch * 0.16).min(1.5);
     for (index, layer) in strip.layers.iter().enumerate() {

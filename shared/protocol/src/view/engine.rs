@@ -1,122 +1,113 @@
 //! Whose accounting stands beside the logical one, and the settings of engines that a link carries.
 
+use kvscope_sizing::Settings;
 use kvscope_sizing::engine::{EngineKind, has_setting};
-use kvscope_sizing::{KvFormat, Settings};
 
 use super::ViewState;
 
-/// A setting of an engine that the page offers. Its name is that of the command line's `--set`.
-#[derive(Clone, Copy, Debug)]
-pub struct EngineSetting {
-    /// The name in [`Settings::set`], in links and on the command line.
-    pub name: &'static str,
-    /// What it is, in words.
-    pub label: &'static str,
-    /// What it takes.
-    pub takes: Takes,
-    get: fn(&Settings) -> Option<String>,
-    clear: fn(&mut Settings),
-}
-
-/// What a setting takes.
+/// A setting of an engine, by its name in [`Settings::NAMES`], in links and on the command line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Takes {
-    /// A count, as people type it.
-    Count,
-    /// `on` or `off`.
-    OnOff,
-    /// A format of K/V by its name.
-    Format,
-}
+pub struct EngineSetting(&'static str);
 
-impl Takes {
-    /// Everything that it takes; nothing where there is too much to list.
-    pub fn offers(self) -> Vec<&'static str> {
-        match self {
-            Self::Count => Vec::new(),
-            Self::OnOff => vec!["on", "off"],
-            Self::Format => KvFormat::all().map(|(name, _)| name).collect(),
-        }
-    }
-}
+/// Settings that have a place of their own in the view and a key of their own in a link.
+const ELSEWHERE: [&str; 5] = ["context", "batch", "kv_dtype", "index_dtype", "state_dtype"];
 
-macro_rules! setting {
-    ($name:ident, $label:literal, $takes:ident, $text:expr) => {
-        EngineSetting {
-            name: stringify!($name),
-            label: $label,
-            takes: Takes::$takes,
-            get: |settings| settings.$name.map($text),
-            clear: |settings| settings.$name = None,
-        }
-    };
-}
-
-macro_rules! count {
-    ($name:ident, $label:literal) => {
-        setting!($name, $label, Count, |count| count.to_string())
-    };
-}
-
-macro_rules! on_off {
-    ($name:ident, $label:literal) => {
-        setting!($name, $label, OnOff, |is_on| if is_on { "on" } else { "off" }.to_owned())
-    };
-}
-
-macro_rules! format_of {
-    ($name:ident, $label:literal) => {
-        setting!($name, $label, Format, |format| format.name().to_owned())
-    };
-}
-
-/// The settings that change most of what engines reserve, in the order of the page.
-pub const ENGINE_SETTINGS: [EngineSetting; 14] = [
-    count!(tp, "tensor ranks"),
-    count!(pp, "pipeline ranks"),
-    count!(dcp, "context ranks"),
-    format_of!(k_dtype, "K format"),
-    format_of!(v_dtype, "V format"),
-    count!(block_size, "tokens of a block"),
-    count!(max_num_batched_tokens, "tokens of a batch"),
-    on_off!(prefix_caching, "prefix caching"),
-    count!(num_speculative_tokens, "draft tokens"),
-    count!(pool_tokens, "tokens of the pool"),
-    count!(state_slots, "state slots"),
-    count!(n_ubatch, "micro-batch"),
-    on_off!(kv_unified, "one stream for all"),
-    on_off!(swa_full, "windows in full"),
+/// The settings that change most of what engines reserve, in the order of the page, in a few words.
+const COMMON: [(&str, &str); 17] = [
+    ("tp", "tensor ranks"),
+    ("pp", "pipeline ranks"),
+    ("dcp", "context ranks"),
+    ("gpu", "GPU"),
+    ("block_size", "tokens of a block"),
+    ("max_model_len", "longest request"),
+    ("max_num_batched_tokens", "tokens of a batch"),
+    ("prefix_caching", "prefix caching"),
+    ("radix_cache", "prefix caching"),
+    ("num_speculative_tokens", "draft tokens"),
+    ("max_running_requests", "requests at once"),
+    ("pool_tokens", "tokens of the pool"),
+    ("state_slots", "state slots"),
+    ("n_ubatch", "micro-batch"),
+    ("kv_unified", "one stream for all"),
+    ("swa_full", "windows in full"),
+    ("flash_attn", "flash attention"),
 ];
 
+/// K and V in formats of their own, which stand with the formats.
+const K_AND_V: [(&str, &str); 2] = [("k_dtype", "K format"), ("v_dtype", "V format")];
+
+/// How often a setting is asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// A format of K or V alone, beside that of both.
+    Format,
+    /// It changes most.
+    Common,
+    /// Everything else.
+    Rare,
+}
+
 impl EngineSetting {
+    /// Every setting that a link's `es` takes, in the order of [`Settings::NAMES`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        Settings::NAMES.iter().filter(|name| !ELSEWHERE.contains(name)).map(|name| Self(name))
+    }
+
+    /// Those of one standing that `engine` has, in the order of the page.
+    pub fn of(engine: EngineKind, standing: Standing) -> Vec<Self> {
+        let listed =
+            |list: &'static [(&'static str, &'static str)]| list.iter().map(|(name, _)| Self(name)).collect();
+        let mut all: Vec<Self> = match standing {
+            Standing::Format => listed(&K_AND_V),
+            Standing::Common => listed(&COMMON),
+            Standing::Rare => Self::all().filter(|setting| setting.usual_label().is_none()).collect(),
+        };
+        all.retain(|setting| setting.is_of(engine));
+        all
+    }
+
+    /// The name on the command line and in links.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// What it is, in a few words: the name's own where the page has none.
+    pub fn label(self) -> String {
+        self.usual_label().map_or_else(|| self.0.replace('_', " "), str::to_owned)
+    }
+
+    fn usual_label(self) -> Option<&'static str> {
+        COMMON.iter().chain(&K_AND_V).find(|(name, _)| *name == self.0).map(|(_, label)| *label)
+    }
+
     /// Whether the page offers it for `engine`: of logical bytes, formats alone are asked.
-    pub fn is_of(&self, engine: EngineKind) -> bool {
-        has_setting(engine, self.name) && (engine != EngineKind::Logical || self.takes == Takes::Format)
+    pub fn is_of(self, engine: EngineKind) -> bool {
+        has_setting(engine, self.0) && (engine != EngineKind::Logical || Settings::is_format(self.0))
     }
 
     /// Its value in `settings` as it is typed; none where the engine's default holds.
-    pub fn value(&self, settings: &Settings) -> Option<String> {
-        (self.get)(settings)
+    pub fn value(self, settings: &Settings) -> Option<String> {
+        settings.value(self.0)
     }
 
     /// Sets it from what was typed; nothing typed restores the engine's default.
     ///
     /// # Errors
     ///
-    /// A sentence that names the setting, where the value is of a wrong kind or out of range.
-    pub fn set(&self, settings: &mut Settings, typed: &str) -> Result<(), String> {
+    /// A sentence, where the value is of a wrong kind or out of range.
+    pub fn set(self, settings: &mut Settings, typed: &str) -> Result<(), String> {
         if typed.trim().is_empty() {
-            (self.clear)(settings);
+            settings.clear(self.0);
             return Ok(());
         }
-        settings.set(self.name, typed.trim()).map_err(|error| error.to_string())
+        settings.set(self.0, typed.trim()).map_err(|error| error.what().to_owned())
     }
 }
 
 impl ViewState {
     /// The settings that logical sizing takes.
     pub fn settings(&self) -> Settings {
-        self.settings_of(|setting| setting.takes == Takes::Format)
+        self.settings_of(Settings::is_format)
     }
 
     /// The settings that the engine answers for: formats, and its own. None where logical bytes alone are shown.
@@ -125,7 +116,7 @@ impl ViewState {
     }
 
     /// Formats, and of the engine's own settings those that are asked for.
-    fn settings_of(&self, is_asked: impl Fn(&EngineSetting) -> bool) -> Settings {
+    fn settings_of(&self, is_asked: fn(&str) -> bool) -> Settings {
         let mut settings = Settings {
             kv_dtype: self.kv_format,
             index_dtype: self.index_format,
@@ -133,8 +124,8 @@ impl ViewState {
             ..self.engine_own.clone()
         };
         let kind = self.engine.kind();
-        for setting in ENGINE_SETTINGS.iter().filter(|setting| !setting.is_of(kind) || !is_asked(setting)) {
-            (setting.clear)(&mut settings);
+        for setting in EngineSetting::all().filter(|setting| !setting.is_of(kind) || !is_asked(setting.0)) {
+            settings.clear(setting.0);
         }
         settings
     }
@@ -142,19 +133,37 @@ impl ViewState {
 
 #[cfg(test)]
 mod tests {
+    use kvscope_sizing::KvFormat;
+
     use super::*;
 
+    /// Every setting of the engine, and no other, stands in one place of the page or has a place of its own.
     #[test]
-    fn every_setting_is_read_as_it_is_written() {
-        for setting in ENGINE_SETTINGS {
-            let mut settings = Settings::default();
-            let typed = setting.takes.offers().pop().unwrap_or("8");
-            setting.set(&mut settings, typed).unwrap();
-            assert_eq!(setting.value(&settings).as_deref(), Some(typed), "{}", setting.name);
-            assert!(setting.set(&mut settings, "many").unwrap_err().starts_with(setting.name));
-            setting.set(&mut settings, " ").unwrap();
-            assert_eq!(settings, Settings::default(), "{}", setting.name);
+    fn every_setting_of_an_engine_stands_in_one_place() {
+        for engine in EngineKind::ALL.into_iter().filter(|engine| *engine != EngineKind::Logical) {
+            let standings = [Standing::Format, Standing::Common, Standing::Rare];
+            let mut names: Vec<&str> = ELSEWHERE.to_vec();
+            names.extend(
+                standings.into_iter().flat_map(|of| EngineSetting::of(engine, of)).map(EngineSetting::name),
+            );
+            let mut expected: Vec<&str> =
+                Settings::NAMES.iter().copied().filter(|name| has_setting(engine, name)).collect();
+            names.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(names, expected, "{engine:?}");
         }
+        assert!(COMMON.iter().chain(&K_AND_V).all(|(name, _)| Settings::NAMES.contains(name)));
+    }
+
+    #[test]
+    fn what_was_typed_is_refused_without_its_name_and_nothing_typed_restores_the_default() {
+        let tp = EngineSetting::all().find(|setting| setting.name() == "tp").unwrap();
+        let mut settings = Settings::default();
+        assert_eq!(tp.set(&mut settings, "0").unwrap_err(), "0 is outside 1 to 1024");
+        tp.set(&mut settings, "8").unwrap();
+        assert_eq!(tp.value(&settings).as_deref(), Some("8"));
+        tp.set(&mut settings, " ").unwrap();
+        assert_eq!(settings, Settings::default());
     }
 
     #[test]

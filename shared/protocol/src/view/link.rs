@@ -10,7 +10,7 @@ use kvscope_sizing::claims::{VerdictKind, claims, publications};
 use kvscope_sizing::engine::Engine;
 use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
 
-use super::{AxisScale, ENGINE_SETTINGS, MOST_REQUESTS, Room, ViewState};
+use super::{AxisScale, EngineSetting, MOST_REQUESTS, Room, ViewState};
 
 const ROOMS: [Room; 4] = [Room::Growth, Room::Claims, Room::Log, Room::Measure];
 
@@ -87,9 +87,14 @@ impl ViewState {
         if self.engine != usual.engine {
             query.put("e", &engine_text(&self.engine));
         }
-        let own: Vec<String> = ENGINE_SETTINGS
-            .iter()
-            .filter_map(|setting| Some(format!("{}:{}", setting.name, setting.value(&self.engine_own)?)))
+        // Values are escaped once more, so that those of any text hold no separator.
+        let own: Vec<String> = EngineSetting::all()
+            .filter_map(|setting| Some((setting.name(), setting.value(&self.engine_own)?)))
+            .map(|(name, value)| {
+                // Bytes are read without the space before their unit too.
+                let value = if name.ends_with("_bytes") { value.replace(' ', "") } else { value };
+                format!("{name}:{}", escaped(&escaped(&value)))
+            })
             .collect();
         if !own.is_empty() {
             query.put("es", &own.join(","));
@@ -132,7 +137,9 @@ impl ViewState {
                 notices.push(LinkNotice::Twice(unescaped(key)));
             }
             seen.push(key);
-            if let Err(notice) = state.read(key, value) {
+            if key == "es" {
+                read_own(&mut state.engine_own, &unescaped(value), &mut notices);
+            } else if let Err(notice) = state.read(key, value) {
                 notices.push(notice);
             }
         }
@@ -173,12 +180,6 @@ impl ViewState {
             "ix" => self.index_format = Some(format(&plain).map_err(bad)?),
             "st" => self.state_format = Some(format::<StateFormat>(&plain).map_err(bad)?),
             "e" => self.engine = plain.parse::<Engine>().map_err(|error| bad(error.what().to_owned()))?,
-            "es" => {
-                read_own(&mut self.engine_own, &plain).map_err(bad)?;
-                if let Some(name) = twice(&plain) {
-                    return Err(LinkNotice::Twice(format!("es={name}")));
-                }
-            }
             "mem" => self.memory = Some(Self::memory(&plain).map_err(bad)?),
             "u" => {
                 self.units =
@@ -265,25 +266,23 @@ fn engine_text(engine: &Engine) -> String {
     }
 }
 
-/// `tp:4,block_size:32`; what can be read is kept.
-fn read_own(own: &mut Settings, text: &str) -> Result<(), String> {
+/// Reads `tp:4,block_size:32`; what can be read is kept, and the rest is said pair by pair.
+fn read_own(own: &mut Settings, text: &str, notices: &mut Vec<LinkNotice>) {
+    let mut seen = Vec::new();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once(':').unwrap_or((pair, ""));
-        let known = ENGINE_SETTINGS.iter().find(|setting| setting.name == name);
-        let known = known.ok_or_else(|| format!("no engine setting {name:?} is known here"))?;
-        known.set(own, value)?;
+        let read = match EngineSetting::all().find(|setting| setting.name() == name) {
+            None => Err("no engine has a setting of that name".to_owned()),
+            Some(_) if value.is_empty() => Err("it has no value".to_owned()),
+            Some(known) => known.set(own, &unescaped(value)),
+        };
+        if let Err(why) = read {
+            notices.push(LinkNotice::BadValue { key: "es".to_owned(), value: unescaped(pair), why });
+        } else if seen.contains(&name) {
+            notices.push(LinkNotice::Twice(format!("es={name}")));
+        }
+        seen.push(name);
     }
-    Ok(())
-}
-
-/// The first setting of an `es` that stands more than once.
-fn twice(text: &str) -> Option<&str> {
-    let mut seen = Vec::new();
-    text.split(',').filter_map(|pair| pair.split(':').next()).filter(|name| !name.is_empty()).find(|name| {
-        let is_known = seen.contains(name);
-        seen.push(*name);
-        is_known
-    })
 }
 
 fn some_name(name: String) -> Option<String> {
@@ -360,6 +359,8 @@ mod tests {
             engine in prop::sample::select(vec!["logical", "vllm", "vllm@0.30", "sglang@nightly", "llama.cpp", "trtllm"]),
             tp in prop::option::of(1_u64..=1024),
             prefix_caching in prop::option::of(any::<bool>()),
+            gpu in prop::option::of("\\PC{1,12}"),
+            pool in prop::option::of(any::<u64>()),
             memory in prop::option::of(prop_oneof![1..=u64::MAX, (1..4096_u64).prop_map(|count| count << 28)]),
             binary in any::<bool>(),
             linear in any::<bool>(),
@@ -370,6 +371,7 @@ mod tests {
             open in prop::option::of(prop::sample::select(claim_ids())),
         ) -> ViewState {
             let selected = models.first().filter(|_| selects_first).cloned();
+            let gpu = gpu.map(|gpu| gpu.trim().to_owned()).filter(|gpu| !gpu.is_empty());
             ViewState {
                 room,
                 models,
@@ -379,7 +381,14 @@ mod tests {
                 index_format: index,
                 state_format: state,
                 engine: engine.parse().unwrap(),
-                engine_own: Settings { tp, prefix_caching, v_dtype: kv, ..Settings::default() },
+                engine_own: Settings {
+                    tp,
+                    prefix_caching,
+                    gpu,
+                    available_kv_bytes: pool,
+                    v_dtype: kv,
+                    ..Settings::default()
+                },
                 memory: memory.map(Bytes::new),
                 units: if binary { UnitSystem::Binary } else { UnitSystem::Decimal },
                 scale: if linear { AxisScale::Linear } else { AxisScale::Log },
@@ -422,6 +431,23 @@ mod tests {
         for (line, word) in said.iter().zip(words) {
             assert!(line.contains(word), "{line}");
         }
+    }
+
+    /// What is good is kept, and each pair that is not is said with its own reason.
+    #[test]
+    fn every_bad_pair_of_an_engines_settings_is_said() {
+        let (state, notices) = ViewState::from_query("v=1&e=vllm&es=tp:0,foo:3,pp:2,tp,block_size:32");
+        assert_eq!((state.engine_own.tp, state.engine_own.pp), (None, Some(2)));
+        assert_eq!(state.engine_own.block_size, Some(32));
+        let said: Vec<String> = notices.iter().map(LinkNotice::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "The link says es = \"tp:0\", which is not used: 0 is outside 1 to 1024.",
+                "The link says es = \"foo:3\", which is not used: no engine has a setting of that name.",
+                "The link says es = \"tp\", which is not used: it has no value.",
+            ]
+        );
     }
 
     #[test]

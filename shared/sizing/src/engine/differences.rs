@@ -139,25 +139,18 @@ impl<'q> Differences<'q> {
         parts.next().is_none().then_some(layers)
     }
 
-    /// What lies between `explained`, logical bytes with padding, and `reserved`, with its reasons.
-    pub(super) fn rest(&self, logical: Bytes, explained: Bytes, reserved: Bytes) -> Rest {
-        let between = signed(reserved) - signed(explained);
-        if between == 0 {
-            return Rest::None;
-        }
-        let mut why = Vec::new();
+    /// What lies between `logical` bytes and those of one rank, and the latter. Without a share of its own a rank is held
+    /// against the whole model.
+    pub(super) fn division(&self, logical: Bytes) -> (Rest, Bytes) {
+        let dense = self.dense.as_ref().map(|dense| dense.iter().map(|held| held.bytes).sum());
+        let on_rank = dense.map_or(logical, Bytes::new);
         let ranks = ranks(self.query.engine.kind(), self.query.settings);
-        let dense = self.dense.as_ref().map(|dense| dense.iter().map(|held| held.bytes).sum::<u64>());
-        let one_rank = dense.filter(|dense| *dense != logical.get());
-        if let Some(dense) = one_rank {
-            why.push(self.share(Bytes::new(dense), logical, ranks));
-        }
-        let other_formats = between - one_rank.map_or(0, |dense| i128::from(dense) - signed(logical));
-        if other_formats != 0 {
-            why.push(self.otherwise(other_formats));
-        }
-        let (bytes, why) = (Bytes::new(magnitude(between)), why.join("; "));
-        if between > 0 { Rest::More(bytes, why) } else { Rest::Less(bytes, why) }
+        (between(logical, on_rank, || self.share(on_rank, logical, ranks)), on_rank)
+    }
+
+    /// What lies between `explained`, one rank's logical bytes with padding, and `reserved`, with its reasons.
+    pub(super) fn rest(&self, explained: Bytes, reserved: Bytes) -> Rest {
+        between(explained, reserved, || self.otherwise(signed(reserved) - signed(explained)))
     }
 
     /// One rank's share of the logical bytes.
@@ -310,11 +303,15 @@ fn reduced(over: u64, under: u64) -> (u64, u64) {
     (over / divisor, under / divisor)
 }
 
-fn signed(bytes: Bytes) -> i128 {
-    i128::from(bytes.get())
+/// From one number of bytes to another.
+fn between(from: Bytes, to: Bytes, why: impl FnOnce() -> String) -> Rest {
+    match (to.get().checked_sub(from.get()), from.get().checked_sub(to.get())) {
+        (Some(0), _) => Rest::None,
+        (Some(more), _) => Rest::More(Bytes::new(more), why()),
+        (None, less) => Rest::Less(Bytes::new(less.unwrap_or(0)), why()),
+    }
 }
 
-/// Both sides are 64-bit, and so is what lies between them.
-fn magnitude(between: i128) -> u64 {
-    u64::try_from(between.unsigned_abs()).unwrap_or(u64::MAX)
+fn signed(bytes: Bytes) -> i128 {
+    i128::from(bytes.get())
 }

@@ -72,6 +72,18 @@ impl EngineReport {
         Some(format!("{named}@{}", newest.iter().map(u32::to_string).collect::<Vec<_>>().join(".")))
     }
 
+    /// The words for a figure, with the longest length that it is for.
+    pub fn label(&self, quantity: Quantity) -> String {
+        let words = quantity.label();
+        match (quantity, self.max_model_len) {
+            (Quantity::EstimatedMaxModelLen, Some(longest)) => {
+                format!("{words}, at most max_model_len {longest}")
+            }
+            (_, Some(longest)) => words.replace("the longest length", &format!("{longest} tokens")),
+            (_, None) => words.to_owned(),
+        }
+    }
+
     /// One figure, if it could be computed.
     pub fn figure(&self, quantity: Quantity) -> Option<Figure> {
         self.figures.iter().find(|(known, _)| *known == quantity).map(|(_, figure)| *figure)

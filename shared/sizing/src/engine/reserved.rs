@@ -13,7 +13,7 @@ use crate::state::{ComponentKind, counted};
 use crate::{Bytes, Error, Result, Tokens, group_digits};
 
 /// Reserved and logical bytes of one batch at one context, and what lies between them:
-/// `reserved = logical + padding + rest`.
+/// `reserved = logical + division + padding + rest`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reservation {
     /// The engine.
@@ -30,9 +30,12 @@ pub struct Reservation {
     pub worked: Option<String>,
     /// Both by part; the columns add up to the two figures above. Parts that neither has are left out.
     pub parts: Vec<ReservedPart>,
+    /// What one rank does not have of the logical bytes, or has besides: of a model that several ranks share, of some of
+    /// its layers, with drafts.
+    pub division: Rest,
     /// Where reserved bytes hold no state, for the whole batch at this context.
     pub padding: Vec<Padding>,
-    /// What is left between both.
+    /// What is left between both: what the engine keeps otherwise.
     pub rest: Rest,
     /// Of the reserved bytes, those that the batch holds while it decodes, where it is admitted with room for more; `None`
     /// where it holds all of them.
@@ -60,14 +63,14 @@ pub struct ReservedPart {
     pub worked: Option<String>,
 }
 
-/// What the named padding leaves between logical and reserved bytes. In JSON null, or `{bytes, sign, why}`.
+/// A difference with its reason. In JSON null, or `{bytes, sign, why}`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rest {
     /// Nothing.
     None,
-    /// The engine keeps this much more, and why.
+    /// This much more, and why.
     More(Bytes, String),
-    /// The engine keeps this much less, and why.
+    /// This much less, and why.
     Less(Bytes, String),
 }
 
@@ -83,6 +86,13 @@ impl Serialize for Rest {
         json.serialize_field("sign", sign)?;
         json.serialize_field("why", why)?;
         json.end()
+    }
+}
+
+impl Reservation {
+    /// What the division is of, in words.
+    pub fn division_words(&self) -> &'static str {
+        if self.ranks > 1 { "division over ranks" } else { "other layers" }
     }
 }
 
@@ -129,7 +139,8 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         parts.push(ReservedPart { what, logical: Bytes::ZERO, reserved, worked });
     }
     let padding = plan.held_padding()?;
-    let explained = padding.iter().map(|row| row.bytes).try_fold(logical, Bytes::plus)?;
+    let (division, on_rank) = differences.division(logical);
+    let explained = padding.iter().map(|row| row.bytes).try_fold(on_rank, Bytes::plus)?;
     let once = plan.pool_overhead()?;
     Ok(Reservation {
         engine: query.engine.clone(),
@@ -138,8 +149,9 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         reserved,
         worked: blocks(query, reserved, plan.as_ref())?.or_else(|| together(&parts)),
         parts,
+        division,
         padding,
-        rest: differences.rest(logical, explained, reserved),
+        rest: differences.rest(explained, reserved),
         decoding: plan.decoding()?.filter(|decoding| *decoding < reserved),
         once,
         once_why: (once > Bytes::ZERO).then(|| plan.overhead_words()),
@@ -275,6 +287,7 @@ mod tests {
                 };
                 let between = i128::from(beside.reserved.get()) - i128::from(beside.logical.get());
                 assert_eq!(between, i128::from(padding) + rest, "{} in {kind:?}", entry.id);
+                assert_eq!(beside.division, Rest::None, "{} in {kind:?}", entry.id);
                 match &beside.rest {
                     Rest::None => {}
                     Rest::More(_, why) | Rest::Less(_, why) => {

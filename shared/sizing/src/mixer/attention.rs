@@ -98,7 +98,7 @@ impl Heads {
             Input::of("k_width", &self.k_width),
             Input::of("v_width", &self.v_width),
         ];
-        let name = if k.format == v.format { k.format.name() } else { "mixed" };
+        let name = if k.format == v.format { k.format.name() } else { StateComponent::MIXED };
         let Some(value_bytes) = bytes_per_value(k.format).filter(|_| k.format == v.format) else {
             let mut inputs = vec![
                 Input::new("k_row", k_row.get(), row_source(k)),

@@ -104,7 +104,7 @@ impl Latent {
             Input::of("qk_rope_head_dim", &self.rope),
             Input::of("v_head_dim", v_width),
         ];
-        let format = if k.format == v.format { k.format.name() } else { "mixed" };
+        let format = if k.format == v.format { k.format.name() } else { StateComponent::MIXED };
         let plain = bytes_per_value(k.format).filter(|_| k.format == v.format);
         let (formula, mut inputs) = if let Some(value_bytes) = plain {
             let mut inputs = shape.to_vec();

@@ -32,6 +32,19 @@ const DRAFTS: RangeInclusive<u64> = 0..=4096;
 /// Any number of bytes.
 const BYTES: RangeInclusive<u64> = 0..=u64::MAX;
 
+/// Settings that choose formats and shapes of what is kept.
+const FORMATS: [&str; 9] = [
+    "kv_dtype",
+    "k_dtype",
+    "v_dtype",
+    "cross_dtype",
+    "index_dtype",
+    "state_dtype",
+    "conv_dtype",
+    "mla_storage",
+    "encoder_tokens",
+];
+
 /// Declares every setting once: its field, its name, how its text is read, and the range that it is checked against.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])* $name:ident: $type:ty $(, in $range:expr)?;)*) => {
@@ -71,6 +84,32 @@ macro_rules! settings {
                     }
                 }
                 Ok(())
+            }
+
+            /// A setting's value as [`Settings::set`] takes it; none where it is not set.
+            pub fn value(&self, name: &str) -> Option<String> {
+                let text = match name {
+                    $(stringify!($name) => self.$name.as_ref().map(SettingValue::write),)*
+                    _ => None,
+                }?;
+                let bytes = text.parse().ok().filter(|_| name.ends_with("_bytes")).map(Bytes::new);
+                Some(bytes.map_or(text, Bytes::as_given))
+            }
+
+            /// Takes a setting's value away, so that its default holds.
+            pub fn clear(&mut self, name: &str) {
+                match name {
+                    $(stringify!($name) => self.$name = None,)*
+                    _ => {}
+                }
+            }
+
+            /// The words that a setting takes; nothing where it takes a number or any text.
+            pub fn words(name: &str) -> Vec<&'static str> {
+                match name {
+                    $(stringify!($name) => <$type as SettingValue>::words(),)*
+                    _ => Vec::new(),
+                }
             }
 
             /// What a setting is, in one sentence.
@@ -197,19 +236,12 @@ settings! {
 impl Settings {
     /// Whether anything beyond formats is set: ranks, pools, blocks, which only an engine profile accounts for.
     pub fn names_an_engine(&self) -> bool {
-        let formats = Self {
-            kv_dtype: self.kv_dtype,
-            k_dtype: self.k_dtype,
-            v_dtype: self.v_dtype,
-            cross_dtype: self.cross_dtype,
-            index_dtype: self.index_dtype,
-            state_dtype: self.state_dtype,
-            conv_dtype: self.conv_dtype,
-            mla_storage: self.mla_storage,
-            encoder_tokens: self.encoder_tokens,
-            ..Self::default()
-        };
-        *self != formats
+        self.given().any(|name| !Self::is_format(name))
+    }
+
+    /// Whether the setting of that name chooses a format or a shape, so that logical sizing takes it too.
+    pub fn is_format(name: &str) -> bool {
+        FORMATS.contains(&name)
     }
 
     /// Tensor-parallel ranks: the setting, else one.
@@ -278,6 +310,27 @@ mod tests {
     fn every_setting_says_what_it_is() {
         assert!(Settings::NAMES.iter().all(|name| Settings::about(name).ends_with('.')));
         assert_eq!(Settings::about("tp"), "Tensor-parallel ranks.");
+    }
+
+    #[test]
+    fn every_value_is_written_as_it_is_read() {
+        for name in Settings::NAMES {
+            let mut settings = Settings::default();
+            assert_eq!(settings.value(name), None, "{name}");
+            let words = Settings::words(name);
+            for typed in if words.is_empty() { vec![example(name)] } else { words } {
+                settings.set(name, typed).unwrap();
+                let written = settings.value(name).unwrap();
+                let mut again = Settings::default();
+                again.set(name, &written).unwrap();
+                assert_eq!(again, settings, "{name}");
+                assert_eq!(written.replace(' ', ""), typed, "{name}");
+            }
+            settings.clear(name);
+            assert_eq!(settings, Settings::default(), "{name}");
+        }
+        assert!(FORMATS.iter().all(|name| Settings::NAMES.contains(name)));
+        assert_eq!((Settings::words("tp"), Settings::words("prefix_caching")), (vec![], vec!["on", "off"]));
     }
 
     #[test]

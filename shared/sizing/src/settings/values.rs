@@ -11,6 +11,12 @@ use crate::format::{IndexFormat, KvFormat, StateFormat};
 pub(super) trait SettingValue: Sized {
     /// Reads the text; the error says what was expected, without the setting's name.
     fn read(text: &str) -> Result<Self, String>;
+    /// The text that reads back as this value.
+    fn write(&self) -> String;
+    /// Every word that it takes; nothing where it takes a number or any text.
+    fn words() -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// Declares an enum whose names are the same on the command line and in JSON.
@@ -37,6 +43,14 @@ macro_rules! words {
                     $($word => Ok(Self::$variant),)*
                     _ => Err(format!("unknown value {text:?}; known: {}", [$($word),*].join(", "))),
                 }
+            }
+
+            fn write(&self) -> String {
+                self.name().to_owned()
+            }
+
+            fn words() -> Vec<&'static str> {
+                vec![$($word),*]
             }
         }
     };
@@ -141,11 +155,19 @@ impl SettingValue for PoolRatio {
     fn read(text: &str) -> Result<Self, String> {
         Self::new(text.parse().map_err(|_| format!("{text:?} is not a number"))?)
     }
+
+    fn write(&self) -> String {
+        self.0.to_string()
+    }
 }
 
 impl SettingValue for u64 {
     fn read(text: &str) -> Result<Self, String> {
         crate::parse_count(text)
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -157,6 +179,14 @@ impl SettingValue for bool {
             _ => Err(format!("{text:?} is neither true nor false")),
         }
     }
+
+    fn write(&self) -> String {
+        if *self { "on" } else { "off" }.to_owned()
+    }
+
+    fn words() -> Vec<&'static str> {
+        vec!["on", "off"]
+    }
 }
 
 impl SettingValue for String {
@@ -166,25 +196,34 @@ impl SettingValue for String {
         }
         Ok(text.to_owned())
     }
-}
 
-impl SettingValue for KvFormat {
-    fn read(text: &str) -> Result<Self, String> {
-        read_format(text)
+    fn write(&self) -> String {
+        self.clone()
     }
 }
 
-impl SettingValue for IndexFormat {
-    fn read(text: &str) -> Result<Self, String> {
-        read_format(text)
-    }
+/// A storage format by its name.
+macro_rules! format_value {
+    ($format:ty, $words:expr) => {
+        impl SettingValue for $format {
+            fn read(text: &str) -> Result<Self, String> {
+                read_format(text)
+            }
+
+            fn write(&self) -> String {
+                self.name().to_owned()
+            }
+
+            fn words() -> Vec<&'static str> {
+                $words
+            }
+        }
+    };
 }
 
-impl SettingValue for StateFormat {
-    fn read(text: &str) -> Result<Self, String> {
-        read_format(text)
-    }
-}
+format_value!(KvFormat, Self::all().map(|(name, _)| name).collect());
+format_value!(IndexFormat, Self::all().map(|(name, _)| name).collect());
+format_value!(StateFormat, [Self::F32, Self::Bf16, Self::F16].map(Self::name).into());
 
 fn read_format<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: Error| error.what().to_owned())

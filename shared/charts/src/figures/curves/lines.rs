@@ -72,8 +72,11 @@ impl Curves {
     pub(super) fn allowed_below(&mut self, last: Tokens) {
         let mut limits: Vec<(Tokens, Vec<&str>)> = Vec::new();
         let mut unnamed = 0;
-        for (count, curve) in
-            self.lines.iter().filter(|curve| curve.allowed.is_some_and(|n| n < last)).enumerate()
+        for (count, curve) in self
+            .lines
+            .iter()
+            .filter(|curve| !curve.refused && curve.allowed.is_some_and(|n| n < last))
+            .enumerate()
         {
             let allowed = curve.allowed.unwrap_or(last);
             match limits.iter_mut().find(|(known, _)| *known == allowed) {

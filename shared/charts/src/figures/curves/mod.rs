@@ -66,6 +66,8 @@ pub(super) struct Curve {
     pub(super) reserved: Vec<f64>,
     /// Lines are thin beyond it.
     pub(super) allowed: Option<Tokens>,
+    /// An engine refuses it, and it has no line: its name stands last.
+    pub(super) refused: bool,
 }
 
 /// A measured point with its interval.

@@ -11,7 +11,7 @@ impl Curves {
     pub(super) fn labels_beside(&mut self, form: &Form, paths: &[Vec<Point>]) {
         // Under the heads, with some air.
         let (top, bottom) = (self.plot.top + 10.0, self.plot.bottom + 4.0);
-        let drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
+        let drawn = self.named(paths);
         let capacity = whole((bottom - top) / LEAST_PITCH) + 1;
         let kept: Vec<usize> =
             if drawn.len() > capacity { drawn[..capacity - 1].to_vec() } else { drawn.clone() };
@@ -19,8 +19,8 @@ impl Curves {
         let pitch = ((bottom - top) / (count.max(2) - 1) as f64).min(PITCH);
         let font_size = if pitch < 15.0 { size::NOTE } else { size::LABEL };
         let half_cap = text::cap_height(font_size) / 2.0;
-        let mut wanted: Vec<f64> =
-            kept.iter().map(|index| paths[*index][paths[*index].len() - 1].y + half_cap).collect();
+        let wanted_at = |index: &usize| paths[*index].last().map_or(bottom, |end| end.y + half_cap);
+        let mut wanted: Vec<f64> = kept.iter().map(wanted_at).collect();
         if count > kept.len() {
             wanted.push(bottom);
         }
@@ -36,10 +36,10 @@ impl Curves {
         }
         for (&index, &baseline) in kept.iter().zip(&places) {
             let curve = &self.lines[index];
-            let end = paths[index][paths[index].len() - 1];
             let ink = Ink::Series(curve.colour);
             let middle = baseline - half_cap;
-            if (middle - end.y).abs() > 1.0 || end.x < self.plot.right - 1.0 {
+            let away = |end: &&Point| (middle - end.y).abs() > 1.0 || end.x < self.plot.right - 1.0;
+            if let Some(end) = paths[index].last().filter(away) {
                 let points = vec![
                     Point::new(end.x + 1.0, end.y),
                     Point::new((self.plot.right + 4.0).max(end.x + 1.0), end.y),
@@ -63,10 +63,16 @@ impl Curves {
         self.scene.nodes.push(group.into());
     }
 
+    /// The curves that have a name: those with a line, and those that an engine refuses.
+    fn named(&self, paths: &[Vec<Point>]) -> Vec<usize> {
+        let is_named = |index: &usize| !paths[*index].is_empty() || self.lines[*index].refused;
+        (0..paths.len()).filter(is_named).collect()
+    }
+
     /// A list under the axis: a sample of the line, the name, the value; the highest curve first.
     pub(super) fn labels_below(&mut self, form: &Form, paths: &[Vec<Point>]) {
-        let mut drawn: Vec<usize> = (0..paths.len()).filter(|index| !paths[*index].is_empty()).collect();
-        let end = |index: &usize| paths[*index][paths[*index].len() - 1].y;
+        let mut drawn = self.named(paths);
+        let end = |index: &usize| paths[*index].last().map_or(f64::INFINITY, |end| end.y);
         kvscope_sizing::sort_short(&mut drawn, |a, b| end(a).total_cmp(&end(b)).is_gt());
         let width = self.scene.size.width;
         let columns = if width >= 460.0 && drawn.len() > 3 && !form.has_reserved() { 2 } else { 1 };
@@ -87,11 +93,13 @@ impl Curves {
             let baseline = top + ((place % rows) as f64 + 1.0) * ROW - 6.0;
             let curve = &self.lines[index];
             let middle = baseline - text::cap_height(size::LABEL) / 2.0;
-            group.push(Node::Line {
-                from: Point::new(left, middle),
-                to: Point::new(left + 18.0, middle),
-                stroke: self.stroke(index, 0.0),
-            });
+            if !curve.refused {
+                group.push(Node::Line {
+                    from: Point::new(left, middle),
+                    to: Point::new(left + 18.0, middle),
+                    stroke: self.stroke(index, 0.0),
+                });
+            }
             if let Some(marker) = curve.colour.marker() {
                 group.push(marks::marker(marker, Point::new(left + 9.0, middle), curve.colour));
             }
