@@ -53,6 +53,8 @@ mod in_chromium {
         page.run(script, vec![LOG_BOX.into(), text.into()]).await;
     }
 
+    const LEFT_TO_THE_COMMAND_LINE: &str = "not computed: needs a plan, which the command line computes";
+
     #[tokio::test]
     async fn every_claim_has_the_command_lines_figures_verdict_and_source() {
         let browser = Browser::start().await;
@@ -69,9 +71,16 @@ mod in_chromium {
         let printed = printed.as_array().expect("rows");
         assert_eq!(shown.len(), printed.len());
         let table = kvscope(["claims"]).stdout;
+        let mut left = Vec::new();
         for row in printed {
             let id = row["id"].as_str().expect("an id");
             let on_page = shown.iter().find(|shown| shown["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+            // The page leaves plans to the command line, and says so.
+            if on_page["verdict"] == LEFT_TO_THE_COMMAND_LINE {
+                assert!(!row["verdict"].as_str().expect("words").starts_with("not computed"), "{id}");
+                left.push(id);
+                continue;
+            }
             assert_eq!(on_page["verdict"], row["verdict"], "{id}");
             let source = row["source"].as_str().expect("a source");
             assert!(
@@ -100,8 +109,11 @@ mod in_chromium {
         });
         assert!(linked.count() >= 10, "papers can be followed");
         let heading = page.text("h1").await;
-        let differ =
-            printed.iter().filter(|row| row["verdict"].as_str().is_some_and(|v| v.starts_with("differs")));
+        assert!(left.contains(&"mooncake"), "{left:?}");
+        let differ = printed.iter().filter(|row| {
+            let is_shown = row["id"].as_str().is_some_and(|id| !left.contains(&id));
+            is_shown && row["verdict"].as_str().is_some_and(|v| v.starts_with("differs"))
+        });
         assert!(heading.contains(&format!("{} find another figure", differ.count())), "{heading}");
         let first = page
             .run("return document.querySelector('section[data-verdict]').dataset.verdict", Vec::new())

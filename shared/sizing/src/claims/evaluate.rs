@@ -1,12 +1,12 @@
 use serde_json::Value;
 
+use super::plans;
 use super::recipe::{LayersOf, Recipe, StateFigure, StateOf};
 use crate::architecture::{Architecture, LayerClass};
 use crate::catalogue::find_entry;
 use crate::config::read_config_value;
 use crate::growth::Growth;
 use crate::mixer::Mixer;
-use crate::plan::published_figure;
 use crate::service::WindowPolicy;
 use crate::size::{Part, StateModel};
 use crate::{Error, Ratio, Result, Tokens};
@@ -63,7 +63,7 @@ impl Recipe {
                 };
                 most.over(least)
             }
-            Self::Plan(inputs) => Ok(published_figure(inputs)?.value),
+            Self::Plan(inputs) => Ok(plans::figure(inputs)?.value),
             Self::Needs(what) => Err(Error::setting("needs", what)),
         }
     }

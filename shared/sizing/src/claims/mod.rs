@@ -4,6 +4,7 @@
 //! computes the figure anew and tells where that no longer holds.
 
 mod evaluate;
+mod plans;
 mod published;
 mod read;
 mod recipe;
@@ -19,6 +20,8 @@ use serde::ser::SerializeStruct;
 
 use crate::{Ratio, Result};
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use plans::PublishedFigure;
 pub use published::{Published, Rounding};
 pub use recipe::{LayersOf, Recipe, StateFigure, StateOf, Unit};
 pub use subject::Subject;

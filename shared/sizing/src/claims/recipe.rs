@@ -243,6 +243,7 @@ impl Recipe {
     pub(super) fn missing(&self) -> Option<&str> {
         match self {
             Self::Needs(what) => Some(what),
+            Self::Plan(_) => super::plans::MISSING,
             Self::Ratio { of, over } => of.missing().or_else(|| over.missing()),
             Self::Spread(parts) => parts.iter().find_map(Self::missing),
             _ => None,

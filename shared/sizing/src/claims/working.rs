@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::evaluate::{Term, has};
+use super::plans;
 use super::recipe::{Recipe, StateFigure, StateOf};
 use super::words::figure;
 use super::{CheckedClaim, Claim};
 use crate::catalogue::find_entry;
 use crate::growth::Growth;
-use crate::plan::published_figure;
 use crate::state::counted;
 use crate::{Ratio, Result, group_digits, layer_ranges};
 
@@ -107,7 +107,7 @@ impl Recipe {
                 parts.iter().map(Self::working).collect::<Result<_>>()?,
             ),
             Self::Plan(inputs) => {
-                let of = published_figure(inputs)?;
+                let of = plans::figure(inputs)?;
                 Working::new(of.what, of.worked, Vec::new())
             }
             Self::Needs(_) => unreachable!("it is missing something"),

@@ -3,18 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::{compression, offload, prefix};
+use crate::claims::PublishedFigure;
 use crate::record::{FromJson, field, object};
 use crate::settings::Settings;
 use crate::{Error, Ratio, Result};
-
-/// A figure and how it came about.
-pub(crate) struct PublishedFigure {
-    pub(crate) value: Ratio,
-    /// What it is, in words.
-    pub(crate) what: String,
-    /// Its computation with numbers.
-    pub(crate) worked: String,
-}
 
 /// What a recipe gives a figure to work with. A key that the figure has not asked for is an error.
 pub(crate) struct Inputs<'r> {

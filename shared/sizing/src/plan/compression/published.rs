@@ -1,7 +1,8 @@
 //! Break-evens of compression as claims ask for them.
 
 use super::{kvserve_points, told};
-use crate::plan::published::{Inputs, PublishedFigure};
+use crate::claims::PublishedFigure;
+use crate::plan::published::Inputs;
 use crate::{Error, Ratio, Result};
 
 /// `{"strategy"}`: the bandwidth at which its line in `KVServe`'s table crosses that without compression, in bytes a second.

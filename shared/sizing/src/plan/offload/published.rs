@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{break_even_bandwidth, kappa};
 use crate::catalogue::find_entry;
-use crate::plan::published::{Inputs, PublishedFigure, settings_of};
+use crate::claims::PublishedFigure;
+use crate::plan::published::{Inputs, settings_of};
 use crate::prediction::{LinkFit, LinkPoint};
 use crate::record::{FromJson, field, object};
 use crate::size::StateModel;

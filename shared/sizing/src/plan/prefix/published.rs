@@ -2,7 +2,8 @@
 
 use super::{PrefixQuestion, ReuseUnder, SharedPrefix, reuse};
 use crate::catalogue::find_entry;
-use crate::plan::published::{Inputs, PublishedFigure, settings_of};
+use crate::claims::PublishedFigure;
+use crate::plan::published::{Inputs, settings_of};
 use crate::{Error, Ratio, Result, Tokens};
 
 /// `{"model", "engine", "first", "second", "shared", "every", "rule", "settings"}`: tokens that are not run over all tokens.
