@@ -109,7 +109,7 @@ mod in_chromium {
         });
         assert!(linked.count() >= 10, "papers can be followed");
         let heading = page.text("h1").await;
-        assert!(left.contains(&"mooncake"), "{left:?}");
+        assert!(left.contains(&"zero-windows-v4-pro"), "{left:?}");
         let differ = printed.iter().filter(|row| {
             let is_shown = row["id"].as_str().is_some_and(|id| !left.contains(&id));
             is_shown && row["verdict"].as_str().is_some_and(|v| v.starts_with("differs"))
