@@ -84,7 +84,7 @@ fn draft_layers_hold_state() {
     let bytes = kvscope_sizing::Bytes::new(2 * 1000 * 4096);
     let words =
         format!("{} in dense bytes with 1 draft layer", kvscope_sizing::Bytes::new(2 * 1000 * 93 * 4096));
-    assert_eq!(found.rest, Rest::More(bytes, words));
+    assert_eq!((found.division, found.rest), (Rest::More(bytes, words), Rest::None));
 }
 
 /// Mistral-7B in llama.cpp: its window is not used, so 32 layers × 4096 B × 99,991 tokens stand in the place of
