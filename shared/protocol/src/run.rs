@@ -10,6 +10,7 @@ mod machine;
 mod samples;
 mod spent;
 mod summary;
+mod tier;
 mod transfer;
 mod verdict;
 
@@ -24,9 +25,10 @@ pub use machine::Machine;
 pub use samples::quantile;
 pub use spent::TimeSpent;
 pub use summary::RunSummary;
+pub use tier::TierName;
 pub use transfer::{
-    Direction, FittedTransfer, MeasuredTransfer, Pattern, PredictedTransfer, StateMoved, StatePart, TierName,
-    Transfer, is_missing_transfer, transfer_verdicts,
+    Direction, FittedTransfer, MeasuredTransfer, Pattern, PredictedTransfer, StateMoved, StatePart, Transfer,
+    is_missing_transfer, transfer_verdicts,
 };
 pub use verdict::{FitVerdict, Verdict, WorstPoint, WorstTransfer, verdicts};
 

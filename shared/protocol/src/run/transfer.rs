@@ -6,7 +6,7 @@ use kvscope_sizing::prediction::{FittedTime, Grade, LinkFit, LinkPoint};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Drop, SampleSummary, Verdict, WorstTransfer, quantile};
+use super::{Drop, SampleSummary, TierName, Verdict, WorstTransfer, quantile};
 
 /// One measured transfer: blocks of state that go to a tier, come back, or both.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -46,45 +46,6 @@ pub struct Transfer {
     pub status: String,
     /// What a reader of the figures has to know.
     pub warnings: Vec<String>,
-}
-
-/// Somewhere that state is kept.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TierName {
-    /// Another place in this process's memory.
-    Dram,
-    /// A file past the page cache: a device.
-    File,
-    /// A file in the page cache: memory.
-    Cache,
-    /// Another process, over loopback TCP.
-    Peer,
-}
-
-impl TierName {
-    /// Every tier, the nearest first.
-    pub const ALL: [Self; 4] = [Self::Dram, Self::Cache, Self::Peer, Self::File];
-
-    /// The word in JSON and on the command line.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Dram => "dram",
-            Self::File => "file",
-            Self::Cache => "cache",
-            Self::Peer => "peer",
-        }
-    }
-
-    /// What the tier's bytes lie in.
-    pub const fn medium(self) -> &'static str {
-        match self {
-            Self::Dram => "memory",
-            Self::File => "device",
-            Self::Cache => "memory (page cache)",
-            Self::Peer => "memory of another process",
-        }
-    }
 }
 
 /// Which way blocks go.

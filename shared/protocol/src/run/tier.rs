@@ -1,0 +1,42 @@
+//! Where state is kept.
+
+use serde::{Deserialize, Serialize};
+
+/// Somewhere that state is kept.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TierName {
+    /// Another place in this process's memory.
+    Dram,
+    /// A file past the page cache: a device.
+    File,
+    /// A file in the page cache: memory.
+    Cache,
+    /// Another process, over loopback TCP.
+    Peer,
+}
+
+impl TierName {
+    /// Every tier, the nearest first.
+    pub const ALL: [Self; 4] = [Self::Dram, Self::Cache, Self::Peer, Self::File];
+
+    /// The word in JSON and on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Dram => "dram",
+            Self::File => "file",
+            Self::Cache => "cache",
+            Self::Peer => "peer",
+        }
+    }
+
+    /// What the tier's bytes lie in.
+    pub const fn medium(self) -> &'static str {
+        match self {
+            Self::Dram => "memory",
+            Self::File => "device",
+            Self::Cache => "memory (page cache)",
+            Self::Peer => "memory of another process",
+        }
+    }
+}
