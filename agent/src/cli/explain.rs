@@ -83,9 +83,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let failed = |error| model.failure(&error);
         let sized = size_in_engine(&model.shown, &model.architecture, &engine, Some(n), batch, &settings)
             .map_err(failed)?;
-        let mut query = Query::new(&model.architecture, engine, &settings).map_err(failed)?;
-        (query.context, query.batch) = (Some(n), batch);
-        (Some(sized.report), Some(reservation(&query).map_err(failed)?), sized.warnings)
+        let beside = if let Some(found) = sized.reservation {
+            found
+        } else {
+            // Only its error is wanted: which setting it lacks.
+            let mut query = Query::new(&model.architecture, engine, &settings).map_err(failed)?;
+            (query.context, query.batch) = (Some(n), batch);
+            reservation(&query).map_err(failed)?
+        };
+        (Some(sized.report), Some(beside), sized.warnings)
     };
     let report = Report {
         model: &model.shown,

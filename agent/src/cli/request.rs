@@ -156,6 +156,15 @@ fn engine_setting(settings: &Settings, answered: &[&str]) -> Option<String> {
     })
 }
 
+/// Prints the warnings of several answers, each with its model's label, each once.
+pub(super) fn warn_of_all<'w>(answers: impl IntoIterator<Item = (&'w str, &'w [Warning])>) {
+    warn(
+        answers
+            .into_iter()
+            .flat_map(|(label, warnings)| warnings.iter().map(move |warning| (label, warning))),
+    );
+}
+
 /// Prints the warnings of several figures, each once.
 pub(super) fn warn<'w>(warnings: impl IntoIterator<Item = (&'w str, &'w Warning)>) {
     let mut told = Vec::new();

@@ -3,7 +3,7 @@ mod engine;
 use clap::Args;
 use kvscope_sizing::{Size, UnitSystem};
 
-use super::request::{Accounting, Contexts, warn};
+use super::request::{Accounting, Contexts, warn_of_all};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -51,9 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::figures(&table(&sizes))?;
     }
     if !arguments.json {
-        warn(
-            sizes.iter().flat_map(|size| size.warnings.iter().map(|warning| (size.model.as_str(), warning))),
-        );
+        warn_of_all(sizes.iter().map(|size| (size.model.as_str(), size.warnings.as_slice())));
     }
     Ok(())
 }

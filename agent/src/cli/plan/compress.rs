@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::quantity::{
     bytes_per_second, number, rate_words, seconds, sensitivity_words, three_digits, time_words, whole,
 };
-use crate::cli::request::{Accounting, Contexts, warn};
+use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -80,13 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&answers);
     }
-    output::figures(&answers.iter().map(text).collect::<Vec<_>>().join("\n"))?;
-    warn(
-        answers
-            .iter()
-            .flat_map(|answer| answer.warnings.iter().map(|warning| (answer.model.as_str(), warning))),
-    );
-    Ok(())
+    super::print(&answers, text, |answer| (&answer.model, &answer.warnings))
 }
 
 impl Arguments {

@@ -7,8 +7,11 @@ mod quantity;
 mod simulate;
 
 use clap::{Args, Subcommand};
+use kvscope_sizing::Warning;
 
+use super::request::warn_of_all;
 use crate::failure::Failure;
+use crate::output;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -26,6 +29,17 @@ enum Plan {
     Compress(compress::Arguments),
     /// A request trace replayed over tiers: what is found, evicted and moved
     Simulate(simulate::Arguments),
+}
+
+/// Prints what a plan answers for each model, one after the other, and the warnings of all.
+fn print<A>(
+    answers: &[A],
+    text: impl Fn(&A) -> String,
+    warnings: impl Fn(&A) -> (&str, &[Warning]),
+) -> Result<(), Failure> {
+    output::figures(&answers.iter().map(text).collect::<Vec<_>>().join("\n"))?;
+    warn_of_all(answers.iter().map(warnings));
+    Ok(())
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

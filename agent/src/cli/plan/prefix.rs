@@ -4,7 +4,7 @@ use kvscope_sizing::plan::prefix::{PrefixPlan, PrefixQuestion, SharedPrefix, reu
 use kvscope_sizing::{Tokens, UnitSystem, group_digits};
 
 use super::quantity::percent_words;
-use crate::cli::request::{Accounting, warn};
+use crate::cli::request::Accounting;
 use crate::failure::Failure;
 use crate::input;
 use crate::model::Model;
@@ -64,9 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&plans);
     }
-    output::figures(&plans.iter().map(table).collect::<Vec<_>>().join("\n"))?;
-    warn(plans.iter().flat_map(|plan| plan.warnings.iter().map(|warning| (plan.model.as_str(), warning))));
-    Ok(())
+    super::print(&plans, table, |plan| (&plan.model, &plan.warnings))
 }
 
 /// The vLLM whose blocks are asked for: the newest where no engine is named.

@@ -6,7 +6,7 @@ use kvscope_sizing::{Bytes, StateModel, Tokens, UnitSystem, Warning, group_digit
 use serde::Serialize;
 
 use super::quantity::{number, percent_words, whole};
-use crate::cli::request::{Accounting, warn};
+use crate::cli::request::Accounting;
 use crate::failure::Failure;
 use crate::input;
 use crate::model::Model;
@@ -94,13 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&answers);
     }
-    output::figures(&answers.iter().map(text).collect::<Vec<_>>().join("\n"))?;
-    warn(
-        answers
-            .iter()
-            .flat_map(|answer| answer.warnings.iter().map(|warning| (answer.model.as_str(), warning))),
-    );
-    Ok(())
+    super::print(&answers, text, |answer| (&answer.model, &answer.warnings))
 }
 
 /// What was given, or what a model says to it.

@@ -8,7 +8,7 @@ use kvscope_sizing::engine::{
 use kvscope_sizing::{Settings, UnitSystem};
 
 use super::Arguments;
-use crate::cli::request::warn;
+use crate::cli::request::warn_of_all;
 use crate::cli::reserved::{engine_words, reserved_text};
 use crate::failure::Failure;
 use crate::model::Model;
@@ -33,10 +33,7 @@ pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -
     } else {
         output::figures(&sizes.iter().map(text).collect::<Vec<_>>().join("\n"))?;
     }
-    let warnings = sizes
-        .iter()
-        .flat_map(|size| size.warnings.iter().map(|warning| (size.logical.model.as_str(), warning)));
-    warn(warnings);
+    warn_of_all(sizes.iter().map(|size| (size.logical.model.as_str(), size.warnings.as_slice())));
     Ok(())
 }
 
