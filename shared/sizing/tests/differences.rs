@@ -250,6 +250,18 @@ fn context_parallel_ranks_are_named() {
     assert_eq!(why(&found), words);
 }
 
+/// SGLang's ranks of decode context parallelism take turns at tokens (`allocation_sizing.py`): of 10,001 tokens one of 8
+/// has at most 1,251, in pages of one. Qwen3-8B's 8 K/V heads are divided by 4 / 2 ranks, so one has 4 of 128 + 128 values.
+#[test]
+fn context_parallel_ranks_of_sglang_take_turns_at_tokens() {
+    let latents = beside("kimi-k2.6", "sglang", &[("context", "10001"), ("tp", "8"), ("dcp", "8")]);
+    assert_eq!(latents.parts[0].worked.as_deref(), Some("1,251 tokens × 61 layers × 1,152 B"));
+    assert_eq!(latents.parts[0].reserved.get(), 1251 * 61 * 576 * 2);
+    let heads = beside("qwen3-8b", "sglang", &[("context", "1001"), ("tp", "4"), ("dcp", "2")]);
+    assert_eq!(heads.parts[0].worked.as_deref(), Some("501 tokens × 36 layers × 2,048 B"));
+    assert_eq!(heads.parts[0].reserved.get(), 501 * 36 * 4 * (128 + 128) * 2);
+}
+
 /// DeepSeek-V4-Flash in vLLM: 21 layers keep an fp8 key of 132 B for four tokens where the logical account has an fp4 one
 /// of 68; that a page of 64 keys is rounded up from 8448 to 8640 B is padding. 20 layers of HCA and 21 of CSA lie in one
 /// block.

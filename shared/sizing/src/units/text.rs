@@ -25,10 +25,14 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         "m" | "M" => 1_000_000,
         "g" | "G" => 1_000_000_000,
         "t" | "T" => 1_000_000_000_000,
+        "p" | "P" => 1_000_000_000_000_000,
+        "e" | "E" => 1_000_000_000_000_000_000,
         "ki" | "Ki" | "KI" => 1 << 10,
         "mi" | "Mi" | "MI" => 1 << 20,
         "gi" | "Gi" | "GI" => 1 << 30,
         "ti" | "Ti" | "TI" => 1 << 40,
+        "pi" | "Pi" | "PI" => 1 << 50,
+        "ei" | "Ei" | "EI" => 1 << 60,
         _ => return Err(wrong()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -42,11 +46,12 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     if !fraction.is_empty() {
         let scale =
             u32::try_from(fraction.len()).ok().and_then(|n| 10_u64.checked_pow(n)).ok_or_else(wrong)?;
-        let part = fraction.parse::<u64>().map_err(|_| wrong())?.checked_mul(factor).ok_or_else(too_large)?;
+        let part = fraction.parse::<u64>().map_err(|_| wrong())?;
+        let (part, scale) = (u128::from(part) * u128::from(factor), u128::from(scale));
         if part % scale != 0 {
             return Err(format!("{text:?} is not a whole number"));
         }
-        count = count.checked_add(part / scale).ok_or_else(too_large)?;
+        count = u64::try_from(part / scale).ok().and_then(|part| count.checked_add(part)).ok_or_else(too_large)?;
     }
     Ok(count)
 }
@@ -111,6 +116,8 @@ mod tests {
             ("1,234,567", 1_234_567),
             ("1,234.5K", 1_234_500),
             ("12", 12),
+            ("1.55E", 1_550_000_000_000_000_000),
+            ("2.5Pi", 5 << 49),
         ] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
         }
