@@ -5,6 +5,10 @@
 //   copy       the same, each stored; bytes count twice
 //   gather     blocks of a list, of any multiple of 16 bytes, to one place after the other: what an engine's pages cost a transfer
 //   multiply   `mma` of bf16 over registers, eight sums under way in a warp: 32,768 FLOPs a round of a warp
+//   update     each 16 bytes read, changed and written back in place, as a recurrence does with its state
+//   fma        multiply-adds of f32 in registers, eight sums of a thread under way: 16 FLOPs a round
+//   exp2       exponentials in registers, eight under way in a thread
+//   clock      ticks of a multiprocessor's clock and the nanoseconds that they took
 //   nothing    a launch
 //
 // References: nvbandwidth (copies by multiprocessors); STREAM (bytes counted).
@@ -100,6 +104,85 @@ KERNEL(CEILING_THREADS, ceiling_multiply, MultiplyArguments) {
 #pragma unroll
     for (int n = 0; n < 8; ++n) sum += sums[n][0] + sums[n][1] + sums[n][2] + sums[n][3];
     a.sums[static_cast<u64>(blockIdx.x) * CEILING_THREADS + threadIdx.x] = sum;
+}
+
+struct UpdateArguments {
+    Words<4>* state;
+    u64 count;   // of 16 bytes
+};
+
+KERNEL(CEILING_THREADS, ceiling_update, UpdateArguments) {
+    const u64 threads = static_cast<u64>(gridDim.x) * CEILING_THREADS;
+    u64 i = static_cast<u64>(blockIdx.x) * CEILING_THREADS + threadIdx.x;
+    for (; i + (CEILING_LOADS - 1) * threads < a.count; i += CEILING_LOADS * threads) {
+        Words<4> words[CEILING_LOADS];
+#pragma unroll
+        for (int n = 0; n < CEILING_LOADS; ++n) words[n] = a.state[i + n * threads];
+#pragma unroll
+        for (int n = 0; n < CEILING_LOADS; ++n) {
+#pragma unroll
+            for (int w = 0; w < 4; ++w) words[n].w[w] ^= 1u;
+            a.state[i + n * threads] = words[n];
+        }
+    }
+    for (; i < a.count; i += threads) {
+        Words<4> words = a.state[i];
+#pragma unroll
+        for (int w = 0; w < 4; ++w) words.w[w] ^= 1u;
+        a.state[i] = words;
+    }
+}
+
+struct RegisterArguments {
+    float* sums;   // [threads of the grid]
+    float factor;
+    float addend;
+    i32 rounds;
+};
+
+KERNEL(CEILING_THREADS, ceiling_fma, RegisterArguments) {
+    float sums[8];
+#pragma unroll
+    for (int n = 0; n < 8; ++n) sums[n] = n;
+    for (i32 round = 0; round < a.rounds; ++round) {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) sums[n] = sums[n] * a.factor + a.addend;
+    }
+    float sum = 0.f;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) sum += sums[n];
+    a.sums[static_cast<u64>(blockIdx.x) * CEILING_THREADS + threadIdx.x] = sum;
+}
+
+KERNEL(CEILING_THREADS, ceiling_exp2, RegisterArguments) {
+    float values[8];
+#pragma unroll
+    for (int n = 0; n < 8; ++n) values[n] = a.factor * n;
+    for (i32 round = 0; round < a.rounds; ++round) {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) values[n] = power_of_two(values[n]) * a.factor + a.addend;
+    }
+    float sum = 0.f;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) sum += values[n];
+    a.sums[static_cast<u64>(blockIdx.x) * CEILING_THREADS + threadIdx.x] = sum;
+}
+
+struct ClockArguments {
+    u64* times;   // ticks, then nanoseconds
+    u64 least;    // ticks that are waited for
+};
+
+KERNEL(32, ceiling_clock, ClockArguments) {
+    const u64 ticks = clock_ticks(), time = nanoseconds();
+    u64 passed = 0;
+    // The emulation's clock stands still, so the rounds are bounded.
+    for (i32 round = 0; round < 100000 && passed < a.least; ++round) passed = clock_ticks() - ticks;
+    const u64 took = nanoseconds() - time;
+    if (threadIdx.x == 0) {
+        a.times[0] = passed;
+        a.times[1] = took;
+    }
 }
 
 struct NothingArguments {

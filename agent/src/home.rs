@@ -16,6 +16,11 @@ pub(crate) fn tiers() -> Result<PathBuf, Failure> {
     Ok(home()?.join("tiers"))
 }
 
+/// The folder of images of kernels that were compiled on this machine.
+pub(crate) fn kernels() -> Result<PathBuf, Failure> {
+    Ok(home()?.join("kernels"))
+}
+
 /// `$KVSCOPE_HOME`, else the platform's folder for application data.
 fn home() -> Result<PathBuf, Failure> {
     if let Some(home) = env::var_os("KVSCOPE_HOME").filter(|home| !home.is_empty()) {

@@ -45,10 +45,18 @@ pub(crate) fn serve(workspace: &Workspace, browser: Browser, agent_arguments: &[
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The release binary with the site in it.
+/// The release binary with the site in it, and with the images of the GPU kernels where `cargo xtask kernels` made them.
 pub(crate) fn build_agent(workspace: &Workspace) -> Result<()> {
-    let arguments = ["build", "--release", "--package", "kvscope", "--features", "embed-site"];
-    process::run(workspace.cargo().args(arguments))
+    let has_images = crate::kernels::images(workspace).is_dir();
+    let features = if has_images { "embed-site,embed-kernels" } else { "embed-site" };
+    process::run(workspace.cargo().args([
+        "build",
+        "--release",
+        "--package",
+        "kvscope",
+        "--features",
+        features,
+    ]))
 }
 
 /// The first web address in a line.

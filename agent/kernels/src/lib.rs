@@ -8,6 +8,8 @@ mod search;
 mod target;
 mod usage;
 
+use xxhash_rust::xxh3::xxh3_128;
+
 pub use nvrtc::{Compiled, Nvrtc};
 pub use search::places;
 pub use target::{TARGETS, Target};
@@ -57,6 +59,19 @@ impl Source {
             program.extend(["#line 1 \"", name, "\"\n", text, "\n"]);
         }
         program
+    }
+
+    /// The name of the file that holds an image of this text, from all that the image depends on.
+    pub fn image_name(&self, target: Target, nvrtc_version: &str) -> String {
+        let origin = [self.program(), Nvrtc::options(target).join(" "), nvrtc_version.to_owned()].join("\n");
+        format!("{}-{nvrtc_version}-{:032x}.{}", self.name, xxh3_128(origin.as_bytes()), target.ending())
+    }
+
+    /// Whether a file of this name holds an image of this text, whichever NVRTC made it.
+    pub fn is_image(&self, target: Target, file_name: &str) -> bool {
+        let rest = file_name.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('-'));
+        let version = rest.and_then(|rest| rest.split_once('-')).map(|(version, _)| version);
+        version.is_some_and(|version| self.image_name(target, version) == file_name)
     }
 }
 
@@ -120,6 +135,16 @@ pub enum Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_is_known_by_text_target_and_compiler() {
+        let target = TARGETS[0];
+        let name = SOURCES[0].image_name(target, "13.0");
+        assert!(name.starts_with("ceilings-13.0-") && name.ends_with("cubin"), "{name}");
+        assert!(SOURCES[0].is_image(target, &name));
+        assert!(!SOURCES[1].is_image(target, &name) && !SOURCES[0].is_image(TARGETS[1], &name));
+        assert!(!SOURCES[0].is_image(target, "ceilings-13.0-0.cubin") && !SOURCES[0].is_image(target, "x"));
+    }
 
     #[test]
     fn every_file_is_named_and_its_program_says_where_lines_are_from() {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use kvscope_protocol::run::Machine;
+use kvscope_protocol::run::{Cache, Machine};
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,14 @@ pub(crate) trait Backend {
 
     /// Empties the caches of a case's state, as far as [`Calibrated::buffer`] reaches.
     fn empty_caches(&mut self) -> Result<(), BenchError>;
+
+    /// Whether it only stands for a device, so that its results hold and its times say nothing.
+    fn is_emulated(&self) -> bool {
+        false
+    }
+
+    /// Puts in what of the device is known only after a run.
+    fn end(&mut self, _machine: &mut Machine) {}
 }
 
 /// The ceilings, and what they were measured with.
@@ -76,6 +84,8 @@ pub(crate) struct CaseOrder {
     pub(crate) context: u64,
     pub(crate) batch: u64,
     pub(crate) seed: u64,
+    /// What the caches may hold when a step starts.
+    pub(crate) cache: Cache,
 }
 
 /// A case whose state is in memory.
@@ -87,10 +97,38 @@ pub(crate) trait PreparedCase {
     fn resident(&self) -> Option<Resident>;
 
     /// Compares a step with the f64 reference.
-    fn check(&mut self) -> Check;
+    fn check(&mut self) -> Result<Check, BenchError>;
 
     /// Runs one decode step over all layers and says how long it took.
-    fn step(&mut self) -> Duration;
+    fn step(&mut self) -> Result<Timed, BenchError>;
+
+    /// What a reader has to know of how it is held or run.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// How long a step took.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed {
+    pub(crate) elapsed: Duration,
+    pub(crate) disturbance: Disturbance,
+}
+
+/// How it is known whether something else slowed a step down.
+#[derive(Clone, Debug)]
+pub(crate) enum Disturbance {
+    /// By the time that this process got of its processors.
+    OfProcessor,
+    /// The device says whether it was held back, and by what.
+    OfDevice(Option<String>),
+}
+
+impl Timed {
+    /// A step on processors.
+    pub(crate) fn on_processors(elapsed: Duration) -> Self {
+        Self { elapsed, disturbance: Disturbance::OfProcessor }
+    }
 }
 
 /// What the system shows for a case's state.

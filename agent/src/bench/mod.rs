@@ -2,11 +2,12 @@
 //!
 //! [`run`] takes a [`Plan`] and [`CaseRequest`]s, calibrates the machine, stores a prediction of every case, measures
 //! the cases in turns and stores what came out. Layers of the room: `backend` is what a device must do, `cpu` does it on
-//! all cores, `form`, `subject` and `shape` say what a model's layers are, `layers` chooses how much of a model fits memory and time, `runner` follows the protocol, `store` keeps runs.
+//! all cores, `cuda` on a GPU, `form`, `subject` and `shape` say what a model's layers are, `layers` chooses how much of a model fits memory and time, `runner` follows the protocol, `store` keeps runs.
 
 mod backend;
 mod calibration;
 mod cpu;
+mod cuda;
 mod form;
 mod layers;
 mod life;
@@ -33,6 +34,8 @@ use kvscope_protocol::run::{LineWarning, Run};
 use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
 
+pub(crate) use cuda::{Outcome, selftest};
+
 pub use calibration::{CalibrationLength, CalibrationUse};
 pub use form::Form;
 pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Resumed, Stage};
@@ -42,25 +45,50 @@ pub use subject::Subject;
 #[cfg(target_os = "linux")]
 pub use tiers::{StateLayout, TierPlan, remove_own_tiers, run_tiers, serve_peer};
 
-/// Runs `cases` on all cores of this machine within `plan.budget`, calibration and warm-up included.
+/// Where a run is measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// All cores of this machine.
+    Cpu,
+    /// The first GPU that has kernels.
+    Cuda,
+}
+
+impl Place {
+    fn backend(self) -> Result<Box<dyn backend::Backend>, BenchError> {
+        Ok(match self {
+            Self::Cpu => Box::new(cpu::CpuBackend::new()?),
+            Self::Cuda => Box::new(cuda::CudaBackend::new()?),
+        })
+    }
+
+    /// That of a stored run, by the name in its file.
+    pub fn of_stored(backend: &str) -> Self {
+        if backend.starts_with("cuda") { Self::Cuda } else { Self::Cpu }
+    }
+}
+
+/// Runs `cases` there within `plan.budget`, calibration and warm-up included.
 ///
 /// The run is stored as it goes: each prediction before its measurement, figures as they come. A case that cannot be
 /// run is in the result with its reason. Where `cancel` becomes true the run ends before the next step of a case and
 /// what was measured so far is returned.
 pub fn run(
+    place: Place,
     plan: &Plan,
     cases: &[CaseRequest],
     store: &Store,
     progress: &mut dyn FnMut(Progress),
     cancel: &AtomicBool,
 ) -> Result<Run, BenchError> {
-    let mut backend = cpu::CpuBackend::new()?;
-    runner::run(&mut backend, plan, cases, store, progress, Interrupt { cancel })
+    let mut backend = place.backend()?;
+    runner::run(backend.as_mut(), plan, cases, store, progress, Interrupt { cancel })
 }
 
 /// The same, with the tiers after the cases: one run, one file and one budget, of which `plan.kept` is theirs.
 #[cfg(target_os = "linux")]
 pub fn run_with_tiers(
+    place: Place,
     plan: &Plan,
     cases: &[CaseRequest],
     tiers: &TierPlan,
@@ -69,23 +97,25 @@ pub fn run_with_tiers(
     cancel: &AtomicBool,
 ) -> Result<Run, BenchError> {
     let begun = std::time::Instant::now();
-    let mut backend = cpu::CpuBackend::new()?;
+    let mut backend = place.backend()?;
     let interrupt = Interrupt { cancel };
     let plan = Plan { tiers: tiers.words(), states: tiers.asked.clone(), ..plan.clone() };
-    runner::run_and(&mut backend, &plan, cases, store, progress, interrupt, &mut |run, writer, progress| {
+    let further: &mut runner::Further<'_> = &mut |run, writer, progress| {
         tiers::measure(tiers, begun, run, writer, progress, interrupt);
-    })
+    };
+    runner::run_and(backend.as_mut(), &plan, cases, store, progress, interrupt, further)
 }
 
-/// Measures the ceilings of this machine and keeps them for later runs.
+/// Measures the ceilings of a place and keeps them for later runs.
 pub fn calibrate(
+    place: Place,
     length: CalibrationLength,
     store: &Store,
     cancel: &AtomicBool,
 ) -> Result<Calibration, BenchError> {
-    let mut backend = cpu::CpuBackend::new()?;
+    let mut backend = place.backend()?;
     let interrupt = Interrupt { cancel };
-    let calibrated = calibration::measure(&mut backend, length.time(), store, interrupt)?;
+    let calibrated = calibration::measure(backend.as_mut(), length.time(), store, interrupt)?;
     interrupt.check()?;
     Ok(calibrated.calibration)
 }
@@ -116,6 +146,12 @@ pub enum BenchError {
         /// The system's words.
         why: String,
     },
+    /// There is no device that can be measured on, or it cannot do what was asked.
+    #[error("{0}")]
+    Device(String),
+    /// The device cannot run anything any more in this process.
+    #[error("the device was lost: {0}")]
+    DeviceLost(String),
     /// Sizing or prediction failed.
     #[error(transparent)]
     Sizing(#[from] kvscope_sizing::Error),

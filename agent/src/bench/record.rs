@@ -319,12 +319,34 @@ fn unsteady_ceiling(calibration: &Calibration) -> Option<String> {
     calibration.unsteady.first().map(|why| format!("unsteady: {}", why.sentence))
 }
 
-/// Puts in what an end of the run means for a case that has `samples` samples.
-pub(crate) fn end(case: &mut Case, samples: usize, cancelled: bool) {
+/// Voids a case that failed while it was measured.
+pub(crate) fn fail_step(case: &mut Case, error: &BenchError) {
+    case.measured = None;
+    case.bandwidth_share = None;
+    case.bound_share = None;
+    case.status = format!("failed: {error}");
+}
+
+/// Takes the figures from a case that an emulation ran: what is left is whether its result was right.
+pub(crate) fn emulated(case: &mut Case) {
+    case.measured = None;
+    case.bandwidth_share = None;
+    case.bound_share = None;
+    let predicted = &mut case.predicted;
+    predicted.seconds = None;
+    predicted.bound = None;
+    (predicted.memory_seconds, predicted.compute_seconds, predicted.streamed_seconds) = (None, None, None);
+    if !case.status.starts_with("failed") && !case.status.starts_with("skipped") && !case.is_missing() {
+        "emulated: the result was compared with the reference; nothing was measured"
+            .clone_into(&mut case.status);
+    }
+}
+
+/// Puts in what an end of the run means for a case that has `samples` samples; `why` it ended: `the run was cancelled`.
+pub(crate) fn end(case: &mut Case, samples: usize, why: &str) {
     if case.status.starts_with("failed") {
         return;
     }
-    let why = if cancelled { "the run was cancelled" } else { "the budget was used up" };
     if samples == 0 {
         case.status = format!("partial: {why} before the first sample");
     } else if samples < LEAST_SAMPLES {

@@ -1,5 +1,6 @@
 //! The protocol: calibrate, predict and store, prepare and check, then measure the cases in turns.
 
+mod active;
 mod choose;
 
 use std::collections::VecDeque;
@@ -10,20 +11,17 @@ use kvscope_protocol::run::{
 };
 use kvscope_sizing::prediction::Calibration;
 
-use super::backend::{Backend, Calibrated, CaseOrder, PreparedCase};
+use super::backend::{Backend, Calibrated, CaseOrder};
 use super::calibration::{self, CalibrationLength};
 use super::layers::Wave;
 use super::machine::Environment;
 use super::plan::{CaseRequest, Plan, Progress, Resumed, Stage};
 use super::record;
-use super::samples::{STORED_AT, Sample, Samples};
+use super::samples::{LEAST_SAMPLES, STORED_AT, Samples};
 use super::store::{RunWriter, Store};
-use super::{BenchError, Interrupt, life, worker_time};
+use super::{BenchError, Interrupt, life};
+use active::Active;
 use choose::Job;
-
-/// A case is warmed up by so many steps, or for so long where a step takes longer: clocks rise, address caches fill.
-const WARM_UP_STEPS: usize = 3;
-const WARM_UP: Duration = Duration::from_millis(25);
 
 /// What is measured after the cases of a run, and stored in its file, in the time of [`Plan::kept`].
 pub(crate) type Further<'a> = dyn FnMut(&mut Run, &mut RunWriter, &mut dyn FnMut(Progress)) + 'a;
@@ -65,7 +63,9 @@ pub(crate) fn run_and(
         requests.iter().enumerate().map(|(index, request)| record::blank(index, request)).collect();
     let (mut run, mut writer) = match &plan.resumed {
         None => {
-            let run = begin(backend.name(), plan, &cases, machine, &calibrated.calibration, started);
+            // Ceilings of an emulation are no ceilings.
+            let calibration = (!backend.is_emulated()).then(|| calibrated.calibration.clone());
+            let run = begin(backend.name(), plan, &cases, machine, calibration, started);
             let writer = life::create(&run, store)?;
             (run, writer)
         }
@@ -82,10 +82,12 @@ pub(crate) fn run_and(
         writer: &mut writer,
         progress,
         interrupt,
+        lost: false,
     };
     let (jobs, groups) = session.choose(&mut cases)?;
     session.measure_all(&jobs, groups, &mut cases);
-    let clock = session.clock;
+    let (clock, is_lost) = (session.clock, session.lost);
+    backend.end(&mut run.machine);
     for case in cases {
         match run.cases.iter_mut().find(|known| known.case == case.case) {
             Some(known) => *known = case,
@@ -93,6 +95,9 @@ pub(crate) fn run_and(
         }
     }
     // A file that takes no more lines is no reason to lose what is in memory: the run says that its end is not stored.
+    let mut nothing = |_: &mut Run, _: &mut RunWriter, _: &mut dyn FnMut(Progress)| ();
+    // What comes after the cases would wait for a device that answers no more.
+    let further: &mut Further<'_> = if is_lost { &mut nothing } else { further };
     if let Err(error) = conclude(&mut run, &mut writer, before, &clock, interrupt, progress, further) {
         run.notes.push(life::end_not_stored(&error));
     }
@@ -168,7 +173,7 @@ fn begin(
     plan: &Plan,
     cases: &[Case],
     machine: Machine,
-    calibration: &Calibration,
+    calibration: Option<Calibration>,
     started: SystemTime,
 ) -> Run {
     let mut forms: Vec<String> = Vec::new();
@@ -186,26 +191,7 @@ fn begin(
         tiers: plan.tiers.clone(),
         states: plan.states.clone(),
     };
-    Run { cases: cases.to_vec(), ..life::begin(backend, record, machine, Some(calibration.clone()), started) }
-}
-
-/// A case in memory, with its samples.
-struct Active {
-    index: usize,
-    prepared: Box<dyn PreparedCase>,
-    empty_caches: bool,
-    is_hot: bool,
-    samples: Samples,
-    /// Whether it can give no more samples that hold.
-    failed: bool,
-    /// How long the last turn took, emptying of caches included.
-    turn: Duration,
-}
-
-impl Active {
-    fn is_done(&self) -> bool {
-        self.failed || self.samples.is_enough()
-    }
+    Run { cases: cases.to_vec(), ..life::begin(backend, record, machine, calibration, started) }
 }
 
 struct Clock {
@@ -259,9 +245,30 @@ struct Session<'a, 'b> {
     writer: &'a mut RunWriter,
     progress: &'a mut (dyn FnMut(Progress) + 'b),
     interrupt: Interrupt<'a>,
+    /// Whether the device can run nothing any more.
+    lost: bool,
 }
 
 impl Session<'_, '_> {
+    fn must_stop(&self) -> bool {
+        self.lost || self.interrupt.is_set()
+    }
+
+    fn why_it_ended(&self) -> &'static str {
+        match (self.lost, self.interrupt.is_set()) {
+            (true, _) => "the device was lost",
+            (false, true) => "the run was cancelled",
+            (false, false) => "the budget was used up",
+        }
+    }
+
+    /// Notes what a case failed of.
+    fn fail(&mut self, case: &mut Case, error: &BenchError) {
+        self.lost |= matches!(error, BenchError::DeviceLost(_));
+        record::fail_step(case, error);
+        self.store(case);
+    }
+
     /// Measures wave after wave. Cases of a wave that could not be prepared in its time get what time is left at the end.
     fn measure_all(&mut self, jobs: &[Job], groups: Vec<Wave>, cases: &mut [Case]) {
         let mut waves = VecDeque::from(groups);
@@ -277,16 +284,19 @@ impl Session<'_, '_> {
             self.measure_in_turns(&mut active, cases, begun + share);
             self.clock.spent.measuring_seconds += prepared.elapsed().as_secs_f64();
             for case in &active {
-                record::end(&mut cases[case.index], case.samples.taken(), self.interrupt.is_set());
+                let taken = case.samples.taken();
+                if !(self.backend.is_emulated() && taken >= LEAST_SAMPLES) {
+                    record::end(&mut cases[case.index], taken, self.why_it_ended());
+                }
             }
             let mut ended: Vec<usize> = active.iter().map(|case| case.index).collect();
-            if !left_out.cases.is_empty() && !active.is_empty() && !self.interrupt.is_set() {
+            if !left_out.cases.is_empty() && !active.is_empty() && !self.must_stop() {
                 cases_left += left_out.cases.len();
                 waves.push_back(left_out);
             } else {
                 for (place, _) in left_out.cases {
                     let index = jobs[place].index;
-                    record::end(&mut cases[index], 0, self.interrupt.is_set());
+                    record::end(&mut cases[index], 0, self.why_it_ended());
                     ended.push(index);
                 }
             }
@@ -296,6 +306,11 @@ impl Session<'_, '_> {
 
     /// Stores what a wave came to, at once; what the disk does not take together it may take one by one.
     fn store_all(&mut self, indices: &[usize], cases: &mut [Case]) {
+        if self.backend.is_emulated() {
+            for index in indices {
+                record::emulated(&mut cases[*index]);
+            }
+        }
         let lines: Vec<Line> =
             indices.iter().map(|index| Line::Case(Box::new(cases[*index].clone()))).collect();
         if self.writer.append_all(&lines).is_err() {
@@ -308,6 +323,9 @@ impl Session<'_, '_> {
     /// Stores a case as it is now. Where the file takes no more lines the case has failed, since its figures would be lost
     /// with this process, and the run goes on.
     fn store(&mut self, case: &mut Case) {
+        if self.backend.is_emulated() {
+            record::emulated(case);
+        }
         if let Err(error) = self.writer.append(&Line::Case(Box::new(case.clone()))) {
             case.status = format!("failed: not stored: {error}");
         }
@@ -329,7 +347,7 @@ impl Session<'_, '_> {
             let Job { index, request, .. } = &jobs[*place];
             let (index, case) = (*index, &mut cases[*index]);
             // What comes next is taken to need as long as the longest so far.
-            if self.interrupt.is_set() || begun.elapsed() + self.clock.longest_preparation >= half {
+            if self.must_stop() || begun.elapsed() + self.clock.longest_preparation >= half {
                 left_out.cases.push((*place, *layers));
                 continue;
             }
@@ -341,17 +359,19 @@ impl Session<'_, '_> {
                 context: request.context.get(),
                 batch: request.batch,
                 seed: self.plan.seed.wrapping_add(u64::from(case.case)),
+                cache: request.cache,
             };
-            let mut prepared = match self.backend.prepare(&order) {
-                Ok(prepared) => prepared,
+            let checked = self.backend.prepare(&order).and_then(|mut case| Ok((case.check()?, case)));
+            let (check, prepared) = match checked {
+                Ok(checked) => checked,
                 Err(error) => {
-                    case.status = format!("failed: {error}");
-                    self.store(case);
+                    self.fail(case, &error);
                     continue;
                 }
             };
             record::held(case, jobs[*place].scaled.as_deref());
-            record::check(case, prepared.check(), prepared.asked_bytes());
+            record::check(case, check, prepared.asked_bytes());
+            case.warnings.extend(prepared.notes());
             self.clock.longest_preparation = self.clock.longest_preparation.max(started.elapsed());
             record::explain_resident(case, prepared.asked_bytes(), prepared.resident());
             if case.correct != Some(true) {
@@ -378,8 +398,12 @@ impl Session<'_, '_> {
     fn measure_in_turns(&mut self, active: &mut [Active], cases: &mut [Case], deadline: Instant) {
         for round in 0_usize.. {
             let mut turns = 0;
-            for case in active.iter_mut().filter(|case| !case.is_done()) {
-                if self.interrupt.is_set() {
+            let is_emulated = self.backend.is_emulated();
+            // Times of an emulation mean nothing, so a few samples show all that there is to see.
+            let is_done =
+                |case: &Active| case.is_done() || is_emulated && case.samples.taken() >= LEAST_SAMPLES;
+            for case in active.iter_mut().filter(|case| !is_done(case)) {
+                if self.must_stop() {
                     return;
                 }
                 if Instant::now() + case.turn > deadline {
@@ -396,30 +420,22 @@ impl Session<'_, '_> {
                     continue;
                 }
                 // The first round warms up, and tells how long a turn is.
-                if round == 0 {
-                    let emptied = begun.elapsed();
-                    let mut once = case.prepared.step();
-                    for _ in 1..WARM_UP_STEPS {
-                        if begun.elapsed() < WARM_UP {
-                            once = case.prepared.step();
-                        }
-                    }
-                    case.turn = emptied + once;
+                let emptied = begun.elapsed();
+                let taken = if round == 0 { case.warm_up(emptied) } else { case.sample() };
+                if let Err(error) = taken {
+                    case.failed = true;
+                    self.fail(&mut cases[case.index], &error);
                     continue;
                 }
-                // Something else was in the caches since the last turn; a hot step follows one of its own.
-                if case.is_hot {
-                    case.prepared.step();
+                if round == 0 {
+                    continue;
                 }
-                let before = worker_time::of_this_process();
-                let elapsed = case.prepared.step();
-                let processor = worker_time::of_this_process()
-                    .zip(before)
-                    .map(|(after, before)| after.saturating_sub(before));
                 case.turn = begun.elapsed();
-                case.samples.push(Sample::new(elapsed, processor));
                 let record = &mut cases[case.index];
                 record::measure(record, case.prepared.as_ref(), &case.samples, &self.calibrated.calibration);
+                if is_emulated {
+                    record::emulated(record);
+                }
                 if case.samples.taken() == 1
                     && let Some((_, measured)) = &mut self.clock.known
                 {

@@ -13,7 +13,7 @@ use kvscope_sizing::cost::StepCost;
 use kvscope_sizing::prediction::{Calibration, CeilingSpread, Ceilings, ReadPoint, Unsteady};
 use kvscope_sizing::{Bytes, KvFormat, Tokens};
 
-use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Probe, Resident};
+use super::backend::{Backend, Calibrated, CaseOrder, Check, Layout, PreparedCase, Probe, Resident, Timed};
 use super::calibration::CalibrationUse;
 use super::plan::{CaseRequest, CaseSizing, Divided, Plan, Progress};
 use super::shape::{FormShape, GqaShape, TokenRange};
@@ -149,15 +149,15 @@ impl PreparedCase for FakeCase {
         None
     }
 
-    fn check(&mut self) -> Check {
-        Check { largest_relative_error: self.error, part: Some("the first of 2 requests".to_owned()) }
+    fn check(&mut self) -> Result<Check, BenchError> {
+        Ok(Check { largest_relative_error: self.error, part: Some("the first of 2 requests".to_owned()) })
     }
 
     /// 1 GB/s, as predicted, give or take 1 %.
-    fn step(&mut self) -> Duration {
+    fn step(&mut self) -> Result<Timed, BenchError> {
         self.steps.set(self.steps.get() + 1);
         let wobble = if self.steps.get().is_multiple_of(2) { 1.01 } else { 0.99 };
-        Duration::from_secs_f64(self.bytes as f64 / 1e9 * wobble)
+        Ok(Timed::on_processors(Duration::from_secs_f64(self.bytes as f64 / 1e9 * wobble)))
     }
 }
 

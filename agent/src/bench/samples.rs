@@ -32,18 +32,26 @@ pub(crate) struct Samples {
 }
 
 /// One step.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) seconds: f64,
     /// Processor time of this process over the time of the step; `None` where the system does not say.
     pub(crate) cores: Option<f64>,
+    /// What held the device back during the step, where it says so.
+    pub(crate) held_back: Option<String>,
 }
 
 impl Sample {
     /// A step that took `elapsed`, during which the process used `processor`.
     pub(crate) fn new(elapsed: Duration, processor: Option<Duration>) -> Self {
         let seconds = elapsed.as_secs_f64();
-        Self { seconds, cores: processor.map(|time| time.as_secs_f64() / seconds.max(1e-9)) }
+        let cores = processor.map(|time| time.as_secs_f64() / seconds.max(1e-9));
+        Self { seconds, cores, held_back: None }
+    }
+
+    /// A step on a device, which says whether something held it back.
+    pub(crate) fn on_device(elapsed: Duration, held_back: Option<String>) -> Self {
+        Self { seconds: elapsed.as_secs_f64(), cores: None, held_back }
     }
 }
 
@@ -89,6 +97,9 @@ impl Samples {
     }
 
     fn disturbance(&self, sample: &Sample) -> Option<String> {
+        if let Some(why) = &sample.held_back {
+            return Some(why.clone());
+        }
         if self.all.len() < LEAST_SAMPLES {
             return None;
         }
@@ -112,7 +123,7 @@ mod tests {
         Samples {
             all: of
                 .iter()
-                .map(|(seconds, cores)| Sample { seconds: *seconds, cores: Some(*cores) })
+                .map(|(seconds, cores)| Sample { seconds: *seconds, cores: Some(*cores), held_back: None })
                 .collect(),
         }
     }
@@ -129,8 +140,16 @@ mod tests {
 
     #[test]
     fn nothing_is_dropped_where_the_system_does_not_say() {
-        let all = [1.0, 1.0, 9.0].map(|seconds| Sample { seconds, cores: None }).to_vec();
+        let all = [1.0, 1.0, 9.0].map(|s| Sample::on_device(Duration::from_secs_f64(s), None)).to_vec();
         assert_eq!(Samples { all }.kept().len(), 3);
+    }
+
+    #[test]
+    fn what_a_device_says_held_it_back_is_dropped_with_its_reason() {
+        let sample = |why: Option<&str>| Sample::on_device(Duration::from_secs(1), why.map(str::to_owned));
+        let samples = Samples { all: vec![sample(None), sample(Some("it was too hot")), sample(None)] };
+        assert_eq!((samples.kept().len(), samples.drops().len()), (2, 1));
+        assert_eq!(samples.drops()[0].reason, "it was too hot");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use self::choice::FormChoice;
 use self::print::{Form, Printed};
 use self::progress::{Audience, Teller};
 use crate::bench::{
-    self, BenchError, CalibrationLength, CalibrationUse, CaseRequest, Plan, Progress, Resumed, Store,
+    self, BenchError, CalibrationLength, CalibrationUse, CaseRequest, Place, Plan, Progress, Resumed, Store,
 };
 use crate::failure::Failure;
 use crate::home;
@@ -39,6 +39,9 @@ enum Action {
         /// Ten seconds instead of two minutes
         #[arg(long)]
         quick: bool,
+        /// Whose ceilings
+        #[arg(long, value_enum, default_value_t = Backend::Cpu)]
+        backend: Backend,
         #[command(flatten)]
         printed: Printed,
     },
@@ -98,7 +101,7 @@ struct RunArguments {
     /// Forms, each with the format of its state where another than the usual is wanted: gqa,mla,gqa@fp8,mamba2@bf16; gqa,mla where no tier is named either
     #[arg(long, value_delimiter = ',', value_name = "FORM[@FORMAT]")]
     forms: Vec<FormChoice>,
-    /// Transfers to and from tiers, after the forms that are named: dram, cache (a file in the page cache), file (past it), peer (another process over loopback TCP)
+    /// Transfers to and from tiers, after the forms that are named: dram, cache (a file in the page cache), file (past it), peer (another process over loopback TCP), hbm and hbm-pageable (memory of a GPU, from locked and from plain memory)
     #[arg(long, value_delimiter = ',', value_name = "TIER", value_parser = tiers::parse_tier)]
     tiers: Vec<TierName>,
     #[command(flatten)]
@@ -145,6 +148,15 @@ enum Backend {
     Cuda,
 }
 
+impl Backend {
+    fn place(self) -> Place {
+        match self {
+            Self::Cpu => Place::Cpu,
+            Self::Cuda => Place::Cuda,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum CacheChoice {
     /// No state is in a cache when a step starts
@@ -159,12 +171,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let store = Store::open(home::runs()?).map_err(Failure::check)?;
     match arguments.action {
         Action::Run(arguments) => measure(&arguments, &store),
-        Action::Calibrate { quick, printed } => {
+        Action::Calibrate { quick, backend, printed } => {
             let length = if quick { CalibrationLength::Quick } else { CalibrationLength::Full };
             let _turn = store.take_turn("kvscope bench calibrate").map_err(Failure::check)?;
             let teller = Teller::new(Audience::of_this_process(), &store);
             teller.tell(&Progress { remaining_seconds: length.time().as_secs_f64(), ..Progress::default() });
-            let calibration = bench::calibrate(length, &store, &teller.cancel());
+            let calibration = bench::calibrate(backend.place(), length, &store, &teller.cancel());
             teller.finish();
             print::calibration(&calibration.map_err(failed)?, printed.form())
         }
@@ -195,10 +207,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
-    if arguments.backend == Backend::Cuda {
-        return Err(Failure::input("backend: cuda is not measured yet; use --backend cpu"));
-    }
     let Order { plan, cases, tiers } = order(arguments, store)?;
+    // A run goes on where it began.
+    let place = match &plan.resumed {
+        Some(resumed) => Place::of_stored(&resumed.run.backend),
+        None => arguments.backend.place(),
+    };
     let who = if arguments.watched { "a run that the agent was asked for" } else { "kvscope bench run" };
     let _turn = store.take_turn(who).map_err(Failure::check)?;
     let audience = if arguments.watched { Audience::Watcher } else { Audience::of_this_process() };
@@ -206,16 +220,19 @@ fn measure(arguments: &RunArguments, store: &Store) -> Result<(), Failure> {
     let cancel = teller.cancel();
     let mut tell = |progress| teller.tell(&progress);
     let run = if tiers.is_empty() {
-        bench::run(&plan, &cases, store, &mut tell, &cancel).map_err(failed)
+        bench::run(place, &plan, &cases, store, &mut tell, &cancel).map_err(failed)
     } else {
-        tiers.measure(plan, &cases, store, &mut tell, &cancel)
+        tiers.measure(place, plan, &cases, store, &mut tell, &cancel)
     };
     teller.finish();
     let run = run?;
     if !teller.is_watched() {
         print::run(&run, arguments.printed.form())?;
     }
-    let is_bad = |case: &&Case| case.correct == Some(false) || case.status.starts_with("failed: not stored");
+    let is_bad = |case: &&Case| {
+        let is_fatal = ["failed: not stored", "failed: the device was lost"];
+        case.correct == Some(false) || is_fatal.iter().any(|begin| case.status.starts_with(begin))
+    };
     if let Some(case) = run.cases.iter().find(is_bad) {
         return Err(Failure::check(format!("case {}: {}", case.case, case.status)));
     }

@@ -4,7 +4,7 @@ use kvscope_sizing::UnitSystem;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::gpu::{Device, Driver};
+use crate::gpu::{Device, Driver, Telemetry};
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
@@ -24,6 +24,7 @@ struct Finding {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut findings = drivers(Driver::find().map_err(|error| error.to_string()));
+    findings.push(telemetry());
     findings.push(compiler(Nvrtc::find(None).map_err(|error| error.to_string())));
     if arguments.json {
         return output::json(&findings);
@@ -34,7 +35,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         figures.row([finding.what, found.to_owned(), finding.detail]);
     }
     output::figures(&figures.render())?;
-    output::note("Measurements on the CPU need none of this; those on a GPU are not in this version yet.");
+    output::note(
+        "Measurements on the CPU need none of this; `kvscope kernels selftest` shows whether those on a GPU hold.",
+    );
     Ok(())
 }
 
@@ -43,9 +46,15 @@ fn drivers(driver: Result<Driver, String>) -> Vec<Finding> {
     match driver {
         Err(detail) => vec![Finding { what, found: false, detail }],
         Ok(driver) => {
-            let detail = format!("CUDA {}, {} devices", driver.version, driver.devices.len());
+            let how = if driver.is_emulated { "emulated, " } else { "" };
+            let (found, use_of_it) = match driver.measured() {
+                Ok(device) => (true, format!("device {} is measured", device.number)),
+                Err(why) => (false, why.to_string()),
+            };
+            let detail =
+                format!("{how}CUDA {}, {} devices; {use_of_it}", driver.version, driver.devices.len());
             let devices = driver.devices.iter().enumerate().map(|(number, device)| describe(number, device));
-            std::iter::once(Finding { what, found: true, detail }).chain(devices).collect()
+            std::iter::once(Finding { what, found, detail }).chain(devices).collect()
         }
     }
 }
@@ -68,6 +77,17 @@ fn describe(number: usize, device: &Device) -> Finding {
     Finding { what: format!("device {number}"), found: kernels.is_some(), detail }
 }
 
+/// Clocks and heat; figures are measured without it too.
+fn telemetry() -> Finding {
+    let what = "NVML".to_owned();
+    match Telemetry::any_driver() {
+        Ok(version) => Finding { what, found: true, detail: format!("driver {version}") },
+        Err(detail) => {
+            Finding { what, found: false, detail: format!("no clocks, heat or link speeds: {detail}") }
+        }
+    }
+}
+
 fn compiler(nvrtc: Result<Nvrtc, String>) -> Finding {
     let what = "NVRTC".to_owned();
     match nvrtc {
@@ -86,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_device_is_told_with_its_kernels_and_an_old_one_without() {
-        let device = |capability| Device {
+        let device = |number, capability| Device {
+            number,
             name: "GPU".to_owned(),
             capability,
             memory: Bytes::new(80 << 30),
@@ -94,10 +115,10 @@ mod tests {
             second_level_cache: Bytes::new(50 << 20),
             most_shared: Bytes::new(227 << 10),
         };
-        let driver = Driver { version: "13.0".to_owned(), devices: vec![device((9, 0)), device((7, 5))] };
+        let driver = Driver::for_tests("13.0", vec![device(0, (9, 0)), device(1, (7, 5))]);
         let findings = drivers(Ok(driver));
         assert_eq!(findings.iter().map(|finding| finding.found).collect::<Vec<_>>(), [true, true, false]);
-        assert_eq!(findings[0].detail, "CUDA 13.0, 2 devices");
+        assert_eq!(findings[0].detail, "CUDA 13.0, 2 devices; device 0 is measured");
         assert!(findings[1].detail.ends_with("kernels for sm_90a"), "{}", findings[1].detail);
         assert!(findings[2].detail.ends_with("they need capability 8.0"), "{}", findings[2].detail);
         let none = drivers(Err("no CUDA driver here (not found)".to_owned()));

@@ -1,10 +1,13 @@
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use kvscope_kernels::{Nvrtc, SOURCES, TARGETS, Target, Usage, usages};
 use serde::Serialize;
 
+use crate::bench::{self, Outcome};
 use crate::failure::Failure;
 use crate::output::{self, Figures};
 
@@ -18,6 +21,15 @@ pub(super) struct Arguments {
 enum Command {
     /// Compile all kernels and list registers, shared memory, stack and spills; needs NVRTC, but no GPU
     Check(Check),
+    /// Run every kernel and shape on this machine's GPU and compare each with the f64 reference
+    Selftest(Selftest),
+}
+
+#[derive(Args, Debug)]
+struct Selftest {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -48,7 +60,63 @@ struct Row {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Command::Check(check) = &arguments.command;
+    match &arguments.command {
+        Command::Check(arguments) => check(arguments),
+        Command::Selftest(arguments) => selftest(arguments),
+    }
+}
+
+/// A line for each shape as it is done, and how many were wrong.
+fn selftest(arguments: &Selftest) -> Result<(), Failure> {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let begun = Instant::now();
+    let is_emulated = bench::selftest(&mut |outcome: Outcome| {
+        if !arguments.json {
+            // Whoever reads no more of it still gets the exit status.
+            let _ = output::figures(&line(&outcome));
+        }
+        outcomes.push(outcome);
+    })
+    .map_err(Failure::check)?;
+    if arguments.json {
+        output::json(&SelftestReport { emulated: is_emulated, outcomes: &outcomes })?;
+    }
+    let wrong = outcomes.iter().filter(|outcome| !outcome.correct).count();
+    let kernels: BTreeSet<&str> =
+        outcomes.iter().flat_map(|o| o.kernels.iter().map(String::as_str)).collect();
+    let how = if is_emulated { "emulated, " } else { "" };
+    output::note(&format!(
+        "{how}{} shapes, {} kernels, {wrong} wrong, {:.1} s",
+        outcomes.len(),
+        kernels.len(),
+        begun.elapsed().as_secs_f64()
+    ));
+    if wrong > 0 {
+        let first = outcomes.iter().find(|outcome| !outcome.correct).map_or("", |outcome| &outcome.what);
+        return Err(Failure::check(format!(
+            "{wrong} of {} shapes are wrong, the first of them {first}",
+            outcomes.len()
+        )));
+    }
+    Ok(())
+}
+
+#[derive(Debug, Serialize)]
+struct SelftestReport<'a> {
+    /// Whether it ran without a GPU: results hold, and nothing is said of a device.
+    emulated: bool,
+    outcomes: &'a [Outcome],
+}
+
+/// `ok     3.1e-4  gqa, keys of 128 and values of 128 in bf16  [gqa_bf16_128_128 combine]`
+fn line(outcome: &Outcome) -> String {
+    let verdict = if outcome.correct { "ok   " } else { "wrong" };
+    let error = outcome.largest_relative_error.map_or_else(|| "–".to_owned(), |error| format!("{error:.1e}"));
+    let detail = outcome.detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
+    format!("{verdict}  {error:>7}  {}{detail}  [{}]\n", outcome.what, outcome.kernels.join(" "))
+}
+
+fn check(check: &Check) -> Result<(), Failure> {
     let targets = chips(&check.arch)?;
     let nvrtc = Nvrtc::find(check.nvrtc.as_deref()).map_err(Failure::check)?;
     let mut rows = Vec::new();

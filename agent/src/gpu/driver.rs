@@ -8,6 +8,8 @@ use kvscope_kernels::Target;
 use kvscope_sizing::Bytes;
 use libloading::Library;
 
+use super::symbols::NEEDED;
+
 /// The driver's library by its plain name, as every installation has it.
 const LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 
@@ -17,11 +19,18 @@ pub(crate) struct Driver {
     /// The CUDA version that it knows, `13.0`.
     pub(crate) version: String,
     pub(crate) devices: Vec<Device>,
+    /// Whether it says that it only stands for a driver.
+    pub(crate) is_emulated: bool,
+    /// The first function that measuring needs and that it lacks.
+    pub(crate) lacks: Option<&'static str>,
+    number: c_int,
 }
 
 /// What a device says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Device {
+    /// Its place among the devices that this process may see.
+    pub(crate) number: usize,
     pub(crate) name: String,
     pub(crate) capability: (u32, u32),
     pub(crate) memory: Bytes,
@@ -49,7 +58,16 @@ pub(crate) enum NoGpu {
     Call { what: &'static str, code: c_int, meaning: &'static str },
     #[error("the CUDA driver {0} finds no device")]
     Device(String),
+    #[error("the CUDA driver {version} is too old; measuring needs one for CUDA {least} or newer: {why}")]
+    Old { version: String, least: &'static str, why: String },
+    #[error("no device that the kernels run on: they need compute capability 8.0 (A100) or newer, here: {0}")]
+    Chips(String),
 }
+
+/// What the kernels' images and the bindings need.
+const LEAST_VERSION: (c_int, &str) = (12000, "12.0");
+/// A driver that stands for one in tests has this function.
+const EMULATION: &[u8] = b"kvscope_emulated_driver";
 
 impl Driver {
     /// Loads the driver of this machine and asks it.
@@ -67,6 +85,7 @@ impl Driver {
             check("start", (calls.init)(0))?;
             check("tell its version", (calls.version)(&raw mut version))?;
         }
+        let number = version;
         let version = format!("{}.{}", version / 1000, version % 1000 / 10);
         let mut count = 0;
         // SAFETY: as above.
@@ -75,7 +94,37 @@ impl Driver {
             return Err(NoGpu::Device(version));
         }
         let devices = (0..count).map(|number| calls.device(number)).collect::<Result<_, _>>()?;
-        Ok(Self { version, devices })
+        // SAFETY: the symbols are looked up and not called.
+        let has = |name: &[u8]| unsafe { library.get::<unsafe extern "C" fn()>(name).is_ok() };
+        let lacks = NEEDED.into_iter().find(|name| !has(name.as_bytes()));
+        let driver = Self { version, devices, is_emulated: has(EMULATION), lacks, number };
+        // The binding finds by name what is loaded, so that both ask the same library.
+        std::mem::forget(library);
+        Ok(driver)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(version: &str, devices: Vec<Device>) -> Self {
+        Self { version: version.to_owned(), devices, is_emulated: false, lacks: None, number: 13000 }
+    }
+
+    /// The device that is measured, the first with kernels, or why there is none.
+    pub(crate) fn measured(&self) -> Result<&Device, NoGpu> {
+        let (least, words) = LEAST_VERSION;
+        let old = |why: String| NoGpu::Old { version: self.version.clone(), least: words, why };
+        if self.number < least {
+            return Err(old("update it".to_owned()));
+        }
+        if let Some(name) = self.lacks {
+            return Err(old(format!("its library has no {name}")));
+        }
+        self.devices.iter().find(|device| device.target().is_some()).ok_or_else(|| {
+            let chips = self.devices.iter().map(|device| {
+                let (major, minor) = device.capability;
+                format!("{} ({major}.{minor})", device.name)
+            });
+            NoGpu::Chips(chips.collect::<Vec<_>>().join(", "))
+        })
     }
 }
 
@@ -124,6 +173,7 @@ impl Calls {
             Ok(u32::try_from(value).unwrap_or(0))
         };
         Ok(Device {
+            number: usize::try_from(number).unwrap_or(0),
             name,
             // Numbers of CUdevice_attribute.
             capability: (attribute(75)?, attribute(76)?),
@@ -140,14 +190,25 @@ fn check(what: &'static str, code: c_int) -> Result<(), NoGpu> {
 }
 
 /// What the driver API's documentation says of the codes that a start can end with.
-fn meaning(code: c_int) -> &'static str {
+pub(super) fn meaning(code: c_int) -> &'static str {
     match code {
+        1 => "an argument that is not allowed",
         2 => "out of memory",
         34 => "this library is a stub; the real one comes with NVIDIA's driver",
         35 => "the kernel's driver is older than this library; update it",
         46 => "the device is in use by another process or not available",
+        98 | 200 | 209 => "no image of the kernels that this device runs",
         100 => "no device; is it given to this container?",
         101 => "no such device",
+        214 => "a memory error that cannot be corrected",
+        218 | 222 => "this driver is too old for the kernels' PTX",
+        500 => "no such kernel in the image",
+        700 => "a kernel left its memory",
+        701 => "a kernel asks for more registers or shared memory than the device has",
+        702 => "a kernel ran longer than the system's display allows",
+        715 => "an instruction that the device does not have",
+        716 => "an address that is not aligned",
+        719 => "a kernel failed",
         802 => "the system is not ready; the fabric manager may still start",
         803 => "library and kernel driver are of different versions; restart after an update",
         804 => "this compatibility library does not work on this device",
@@ -183,6 +244,10 @@ mod tests {
         let driver = probe("DEVICES=2").unwrap();
         assert_eq!((driver.version.as_str(), driver.devices.len()), ("12.8", 2));
         let device = &driver.devices[1];
+        assert_eq!((device.number, driver.is_emulated), (1, false));
+        // It has only what a look at the devices needs.
+        let refused = driver.measured().unwrap_err().to_string();
+        assert!(refused.contains("driver 12.8 is too old") && refused.contains("has no cu"), "{refused}");
         assert_eq!((device.name.as_str(), device.capability), ("Emulated GPU 1", (9, 0)));
         assert_eq!((device.memory, device.multiprocessors), (Bytes::new(80 << 30), 132));
         assert_eq!(device.target().map(Target::name), Some("sm_90a"));

@@ -36,6 +36,13 @@ pub(crate) fn all() {
     let jobs = programs.iter().flat_map(|program| builder.objects(program)).collect::<Vec<_>>();
     in_parallel(&jobs, |job| run(builder.compiler(job.watch).args(&job.arguments)));
     in_parallel(&programs, |program| builder.link(program));
+    // Their names and their use are Linux's.
+    if cfg!(target_os = "linux") {
+        builder.link_libraries();
+    }
+    let sound = builder.folder.join(Watch::Nothing.program());
+    let list = Command::new(sound).arg("--kernels").output().expect("the program was just built");
+    fs::write(builder.folder.join("kernels"), list.stdout).expect("cargo's output folder can be written");
 }
 
 /// A runner of jobs.
@@ -75,7 +82,7 @@ impl Builder {
                     program.watch,
                     &source,
                     &self.shim_object(program.watch, part),
-                    &["-O2"],
+                    &["-O2", POSITION[0]],
                 ));
             }
         }
@@ -88,6 +95,7 @@ impl Builder {
             let mut flags = sanitizers(program.watch).to_vec();
             // A fault runs once over a small case.
             flags.push(if program.is_sound() { "-O1" } else { "-O0" });
+            flags.extend(POSITION);
             objects.push(object(program.watch, &source, &source.with_extension("o"), &flags));
         }
         objects
@@ -105,6 +113,28 @@ impl Builder {
             command.arg(self.folder.join(format!("{}-{stem}.o", program.name)));
         }
         run(&mut command);
+    }
+
+    /// The libraries that stand for NVIDIA's: the driver runs the sound kernels.
+    fn link_libraries(&self) {
+        let folder = self.folder.join("nvidia");
+        fs::create_dir_all(&folder).expect("cargo's output folder can be written");
+        let library = |name: &str, sources: &[&str], objects: &[PathBuf]| {
+            let mut command = self.compiler(Watch::Nothing);
+            command.args(["-O1", "-shared", "-fvisibility=default", POSITION[0]]);
+            command.arg(format!("-Wl,-soname,{name}")).arg("-o").arg(folder.join(name));
+            run(command.args(sources).args(objects));
+        };
+        let mut objects = vec![self.shim_object(Watch::Nothing, "fibers")];
+        let sound = Watch::Nothing.program();
+        objects.extend(self.stems().iter().map(|stem| self.folder.join(format!("{sound}-{stem}.o"))));
+        library("libcuda.so.1", &["shim/driver.cpp"], &objects);
+        library("libnvrtc.so.13", &["shim/nvrtc.cpp"], &[]);
+        library("libnvidia-ml.so.1", &["-xc", "-std=c11", "shim/nvml.c"], &[]);
+    }
+
+    fn stems(&self) -> Vec<String> {
+        read_kernels(&self.kernels).into_iter().map(|(stem, _)| stem).collect()
     }
 
     /// Line tables, so that a report names lines. The shim itself is never watched: it is what watches.
@@ -142,6 +172,9 @@ fn sanitizers(watch: Watch) -> &'static [&'static str] {
         Watch::Races => &["-fsanitize=thread"],
     }
 }
+
+/// For libraries and programs alike.
+const POSITION: [&str; 1] = ["-fPIC"];
 
 /// Parts of the shim.
 const SHIM: [&str; 2] = ["fibers", "runner"];

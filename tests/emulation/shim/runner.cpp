@@ -1,6 +1,7 @@
 // Runs the launches of one job over its buffers, once for each order of threads, and writes what the buffers hold afterwards.
 //
 //     runner JOB RESULT
+//     runner --kernels      lists the kernels that it has
 //
 // A job is a file of little-endian numbers, as `src/job.rs` writes them:
 //   u32 buffers; for each: u64 bytes, the bytes, u32 1 where the result wants it
@@ -126,6 +127,10 @@ Launch read_launch(Reader& job) {
 }   // namespace
 
 int main(int count, char** arguments) {
+    if (count == 2 && std::string(arguments[1]) == "--kernels") {
+        for (const emulation::Kernel* kernel = emulation::kernels; kernel; kernel = kernel->next) std::puts(kernel->name);
+        return 0;
+    }
     if (count != 3) refuse("usage: runner JOB RESULT");
     Reader job(arguments[1]);
     std::vector<Buffer> buffers(job.number<uint32_t>());

@@ -9,7 +9,18 @@ mod job;
 mod numbers;
 mod run;
 
+use std::path::Path;
+
 pub use faults::*;
 pub use job::{Argument, Buffer, Job, Launch};
 pub use numbers::{Random, Storage, bf16, f32s, floats, narrow, to_bf16};
 pub use run::{Failure, ORDERS, Results, run, run_everywhere, run_plain};
+
+/// Every kernel of the agent by its name, separated by spaces.
+pub const KERNELS: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels"));
+
+/// The folder of libraries that stand for NVIDIA's: a driver that runs the agent's kernels on the CPU, a compiler whose images
+/// are names, and a management library that knows one device. On Linux alone.
+pub fn nvidia() -> &'static Path {
+    Path::new(concat!(env!("OUT_DIR"), "/nvidia"))
+}

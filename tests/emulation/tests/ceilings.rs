@@ -86,6 +86,40 @@ fn multiplications_are_as_many_as_they_are_counted() {
 }
 
 #[test]
+fn an_update_changes_every_word_once() {
+    let bytes = Random::new(4).bytes(16 * 3001);
+    let mut job = Job::new();
+    let state = job.changed(bytes.clone());
+    job.launch(launch("ceiling_update", [2, 1, 1], 256, Argument::new().address(state).long(3001)));
+    let right: Vec<u8> =
+        bytes.iter().enumerate().map(|(i, byte)| if i % 4 == 0 { byte ^ 1 } else { *byte }).collect();
+    assert_eq!(run_everywhere(&job)[0], right);
+}
+
+/// By hand: sums begin at 0 … 7; two rounds of s × ½ + 3 make s / 4 + 4.5 of each; 28 / 4 + 8 × 4.5 = 43.
+/// Values begin at 0 … 7 × 0; one round of 2^v × 0 + 3 makes 3 of each: 24.
+#[test]
+fn register_loops_do_the_rounds_that_are_counted() {
+    for (kernel, factor, rounds, right) in [("ceiling_fma", 0.5, 2, 43.0), ("ceiling_exp2", 0.0, 1, 24.0)] {
+        let mut job = Job::new();
+        let sums = job.output(256 * 4);
+        let argument = Argument::new().address(sums).float(factor).float(3.0).count(rounds);
+        job.launch(launch(kernel, [1, 1, 1], 256, argument));
+        let got = floats(&run_everywhere(&job)[0]);
+        assert!(got.iter().all(|sum| (*sum - right).abs() < 1e-6), "{kernel}: {}", got[0]);
+    }
+}
+
+/// No time passes in an emulation; the loop ends all the same.
+#[test]
+fn a_clock_that_stands_still_ends() {
+    let mut job = Job::new();
+    let times = job.output(16);
+    job.launch(launch("ceiling_clock", [1, 1, 1], 32, Argument::new().address(times).long(20_000)));
+    assert_eq!(run_everywhere(&job)[0], [0; 16]);
+}
+
+#[test]
 fn nothing_does_nothing() {
     let mut job = Job::new();
     let untouched = job.changed(f32s(&[1.0]));

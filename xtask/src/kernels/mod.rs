@@ -9,7 +9,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kvscope_kernels::{Compiled, Nvrtc, SOURCES, Source, TARGETS, Target, Usage, usages};
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{Error, Result};
 use crate::output;
@@ -33,14 +32,20 @@ pub(crate) struct Kernels {
     bytes: u64,
 }
 
+/// The folder of images, which the agent's feature `embed-kernels` puts into the binary.
+pub(crate) fn images(workspace: &Workspace) -> PathBuf {
+    workspace.target().join("kernels")
+}
+
 /// Compiles every file for every target into the build folder, as many at once as there are cores.
 pub(crate) fn build(workspace: &Workspace, builds: Builds) -> Result<Kernels> {
     let nvrtc = nvrtc::find_or_install(workspace)?;
-    let folder = workspace.target().join("kernels");
+    // Apart, since release builds carry the folder of images.
+    let (folder, logs) = (images(workspace), workspace.own_folder().join("kernel-logs"));
     let jobs: Vec<(Target, &Source)> =
         TARGETS.into_iter().flat_map(|target| SOURCES.iter().map(move |source| (target, source))).collect();
     let done = in_parallel(&jobs, |(target, source)| {
-        let place = Place::of(&folder, *target, source, &nvrtc);
+        let place = Place::of([&folder, &logs], *target, source, &nvrtc);
         match builds {
             Builds::Missing => place.read().map_or_else(|| place.compile(&nvrtc), Ok),
             Builds::Two => {
@@ -116,13 +121,10 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn of(folder: &Path, target: Target, source: &'a Source, nvrtc: &Nvrtc) -> Self {
-        let origin = [source.program(), Nvrtc::options(target).join(" "), nvrtc.version()].join("\n");
-        let hash = xxh3_128(origin.as_bytes());
-        let folder = folder.join(target.name());
-        let stem = format!("{}-{hash:032x}", source.name);
-        let image = folder.join(format!("{stem}.{}", target.ending()));
-        Self { source, target, image, log: folder.join(format!("{stem}.log")) }
+    fn of([folder, logs]: [&Path; 2], target: Target, source: &'a Source, nvrtc: &Nvrtc) -> Self {
+        let name = source.image_name(target, &nvrtc.version());
+        let log = logs.join(target.name()).join(format!("{name}.log"));
+        Self { source, target, image: folder.join(target.name()).join(name), log }
     }
 
     fn read(&self) -> Option<Compiled> {
@@ -131,9 +133,11 @@ impl<'a> Place<'a> {
 
     fn compile(&self, nvrtc: &Nvrtc) -> Result<Compiled> {
         let compiled = nvrtc.compile(self.source, self.target)?;
-        let folder = self.image.parent().expect("an image lies in its target's folder");
-        fs::create_dir_all(folder).map_err(Error::file(folder))?;
-        self.remove_older(folder);
+        for file in [&self.image, &self.log] {
+            let folder = file.parent().expect("each lies in its target's folder");
+            fs::create_dir_all(folder).map_err(Error::file(folder))?;
+            self.remove_older(folder);
+        }
         fs::write(&self.log, &compiled.log).map_err(Error::file(&self.log))?;
         // Last, so that an image is never there without its log.
         fs::write(&self.image, &compiled.image).map_err(Error::file(&self.image))?;

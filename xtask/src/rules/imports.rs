@@ -15,7 +15,10 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
         &["kvscope-charts", "kvscope-kernels", "kvscope-protocol", "kvscope-reference", "kvscope-sizing"],
     ),
     ("kvscope-emulation", &["kvscope-reference"]),
-    ("kvscope-tests", &["kvscope", "kvscope-charts", "kvscope-protocol", "kvscope-sizing"]),
+    (
+        "kvscope-tests",
+        &["kvscope", "kvscope-charts", "kvscope-emulation", "kvscope-protocol", "kvscope-sizing"],
+    ),
     ("xtask", &["kvscope-charts", "kvscope-kernels"]),
 ];
 

@@ -46,6 +46,8 @@ use kvscope_sizing::Bytes;
 use kvscope_sizing::prediction::Calibration;
 use memmap2::MmapMut;
 
+pub(in crate::bench) use self::state::{Kind, Run, random_bytes};
+
 use self::pool::Pool;
 use self::simd::InstructionSet;
 use self::state::{PagedState, StateShape};

@@ -1,7 +1,7 @@
 //! Attention over paged state: every token of a request read by its heads, in one pass over its pages.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use half::bf16;
 use kvscope_sizing::{Bytes, KvFormat, Tokens};
@@ -13,7 +13,7 @@ use super::simd::InstructionSet;
 use super::state::{PagedState, StateShape, random_value};
 use super::step::{Kernel, Step};
 use super::{gqa, mla, records, reference};
-use crate::bench::backend::{CaseOrder, Check, Layout, PreparedCase, Resident};
+use crate::bench::backend::{CaseOrder, Check, Layout, PreparedCase, Resident, Timed};
 use crate::bench::shape::{GqaShape, MlaShape, TokenRange};
 use crate::bench::{BenchError, memory};
 
@@ -181,25 +181,25 @@ impl PreparedCase for PagedCase {
         self.resident
     }
 
-    fn check(&mut self) -> Check {
+    fn check(&mut self) -> Result<Check, BenchError> {
         // The reference does about 2e8 of these a second and core; a check is to take a fraction of a second.
         let a_token = self.kernel.query_heads() * (self.kernel.query_width() + self.kernel.output_width());
         let affordable = (30_000_000 / a_token).max(1);
         // One token less than whole pages, so that the last page's mask is checked too.
         let tokens = self.extent.context.min(affordable / 64 * 64 + 63);
         let error = self.compare(tokens);
-        Check { largest_relative_error: error, part: part_of_tokens(tokens, self.extent) }
+        Ok(Check { largest_relative_error: error, part: part_of_tokens(tokens, self.extent) })
     }
 
-    fn step(&mut self) -> Duration {
+    fn step(&mut self) -> Result<Timed, BenchError> {
         let (state, step, pool) = (&self.state, &mut self.step, &self.pool);
-        self.pool.enter(|| {
+        Ok(Timed::on_processors(self.pool.enter(|| {
             let started = Instant::now();
             for layer in 0..state.layers() {
                 step.run_layer(state, layer, pool);
             }
             started.elapsed()
-        })
+        })))
     }
 }
 

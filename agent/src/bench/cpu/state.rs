@@ -198,6 +198,25 @@ fn fill(bytes: &mut [u8], shape: StateShape, runs: &[Run], seed: u64, pool: &Poo
     });
 }
 
+/// So many random bytes in runs that repeat.
+pub(crate) fn random_bytes(bytes: usize, runs: &[Run], seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut lanes = [random.u64(1..), random.u64(1..), random.u64(1..), random.u64(1..)];
+    let mut all = Vec::with_capacity(bytes);
+    for run in runs.iter().cycle() {
+        let mut left = run.bytes.min(bytes - all.len());
+        while left > 0 {
+            let some = left.min(32);
+            all.extend_from_slice(&next_bytes(&mut lanes, run.kind)[..some]);
+            left -= some;
+        }
+        if all.len() == bytes {
+            break;
+        }
+    }
+    all
+}
+
 /// 32 random bytes from four xorshift generators, which the compiler turns into vectors: filling is to be about as
 /// fast as memory takes it.
 #[inline]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kvscope_protocol::run::Cache;
 use kvscope_sizing::{Bytes, KvFormat};
 
 use super::paged::{Paged, PagedCase, compare_with_reference};
@@ -23,9 +24,9 @@ fn largest_error(shape: FormShape, context: u64, batch: u64, set: InstructionSet
     let pool = Arc::new(Pool::for_all_cores().unwrap());
     let usual = paged(&shape).unwrap();
     let kernel = usual.kernel;
-    let order = CaseOrder { shape, layers: 2, context, batch, seed: context ^ batch };
+    let order = CaseOrder { shape, layers: 2, context, batch, seed: context ^ batch, cache: Cache::Cold };
     let mut case = PagedCase::new(&order, Paged { set, ..usual }, pool).unwrap();
-    case.step();
+    case.step().unwrap();
     // Every request of the last layer, from the output of the real step.
     let width = kernel.query_heads() * kernel.output_width();
     let layer = case.state.layer_bytes(case.state.layers() - 1);
@@ -109,10 +110,11 @@ fn mla_agrees_with_the_reference() {
 #[test]
 fn a_wrong_result_is_seen() {
     let pool = Arc::new(Pool::for_all_cores().unwrap());
-    let order = CaseOrder { shape: gqa(4, 2, 32, 32), layers: 1, context: 50, batch: 1, seed: 9 };
+    let order =
+        CaseOrder { shape: gqa(4, 2, 32, 32), layers: 1, context: 50, batch: 1, seed: 9, cache: Cache::Cold };
     let mut case = PagedCase::new(&order, paged(&order.shape).unwrap(), pool).unwrap();
-    assert!(case.check().is_correct());
-    case.step();
+    assert!(case.check().unwrap().is_correct());
+    case.step().unwrap();
     let mut output = case.step.output().to_vec();
     output[17] += 0.02;
     let table = case.state.table();
@@ -145,7 +147,8 @@ fn shapes_without_a_kernel_say_why() {
 fn asked_bytes_are_the_shape_s() {
     // 2 layers × 2 requests × 3 pages of 16 tokens × 2 heads × (32 + 32) values × 2 bytes.
     let pool = Arc::new(Pool::for_all_cores().unwrap());
-    let order = CaseOrder { shape: gqa(4, 2, 32, 32), layers: 2, context: 33, batch: 2, seed: 1 };
+    let order =
+        CaseOrder { shape: gqa(4, 2, 32, 32), layers: 2, context: 33, batch: 2, seed: 1, cache: Cache::Cold };
     let case = PagedCase::new(&order, paged(&order.shape).unwrap(), pool).unwrap();
     assert_eq!(case.asked_bytes(), Bytes::new(2 * 2 * 3 * 16 * 2 * 64 * 2));
 }

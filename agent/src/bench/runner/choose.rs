@@ -62,6 +62,9 @@ impl Session<'_, '_> {
             let job = &jobs[*place];
             let case = &mut cases[job.index];
             record::predict(case, &job.request, &job.layout, *layers, self.calibrated)?;
+            if self.backend.is_emulated() {
+                record::emulated(case);
+            }
             lines.push(Line::Prediction(Box::new(case.clone())));
         }
         // At once, so that a process that is killed leaves all cases or none of them.

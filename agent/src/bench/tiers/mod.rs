@@ -2,7 +2,7 @@
 //!
 //! A [`Tier`] moves blocks between memory and where it keeps them. `dram` copies within memory, `file` goes past or through
 //! the page cache, by `ring` or by `pool`; `peer` is another process over
-//! loopback TCP; `folder` is where files live, and what a killed process left there is removed.
+//! loopback TCP, `device` memory of a GPU; `folder` is where files live, and what a killed process left there is removed.
 //! `room` says how much a tier may take before anything is asked for.
 //! `sweep` measures blocks of every size, fits α and β to a declared half of the points and judges them on the other half.
 //! `layout` lays a request's state out in its engine's blocks, `round_trip` saves, drops, restores and compares it;
@@ -10,6 +10,7 @@
 //! and `watch` is how it is told to stop and stores what comes.
 
 mod declared;
+mod device;
 mod dram;
 mod file;
 mod folder;
@@ -28,6 +29,7 @@ mod watch;
 
 use std::io;
 
+pub(crate) use device::{DeviceTier, HostMemory};
 pub(crate) use dram::Dram;
 pub(crate) use file::{FileTier, Through};
 pub(crate) use folder::TierFolder;
@@ -44,6 +46,12 @@ pub(crate) use watch::Watch;
 pub(crate) trait Tier: std::fmt::Debug {
     /// How it moves blocks, in words, with the reason where it is not the usual way.
     fn method(&self) -> String;
+
+    /// Locks the memory that blocks are moved from and to, where the tier needs that, until what is given is dropped; the
+    /// caller keeps the memory until then.
+    fn lock(&self, _memory: &mut [u8]) -> io::Result<Option<Box<dyn std::fmt::Debug>>> {
+        Ok(None)
+    }
 
     /// Moves all blocks; each is in its place when this returns.
     fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()>;

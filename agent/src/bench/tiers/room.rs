@@ -45,7 +45,8 @@ impl Room {
 
     /// Half of the free memory is for blocks: those in memory, and those of the tier where it is memory as well.
     pub(crate) fn of(&self, tier: TierName) -> Limit {
-        let copies = if tier == TierName::File { 1 } else { 2 };
+        let is_elsewhere = matches!(tier, TierName::File | TierName::Hbm | TierName::HbmPageable);
+        let copies = if is_elsewhere { 1 } else { 2 };
         let mut limits = vec![Limit { bytes: self.memory / 2 / copies, what: "memory leaves" }];
         if matches!(tier, TierName::File | TierName::Cache) {
             limits.push(Limit { bytes: self.disk, what: "the disk leaves" });

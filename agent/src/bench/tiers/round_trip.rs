@@ -22,6 +22,8 @@ pub(crate) const TRANSFERS: [(Pattern, Direction); 4] = [
 /// A state in memory, the tier that it goes to, and what the tier is known to hold.
 #[derive(Debug)]
 pub(crate) struct RoundTrip<'a> {
+    // Unlocked before the memory is given back.
+    _locked: Option<Box<dyn std::fmt::Debug>>,
     tier: &'a mut dyn Tier,
     memory: Memory,
     /// Begin and length of every place, the same in memory and in the tier.
@@ -47,10 +49,11 @@ impl<'a> RoundTrip<'a> {
             }
             equal.push(first..places.len());
         }
-        let memory = Memory::random(begin / PAGE, seed)?;
+        let mut memory = Memory::random(begin / PAGE, seed)?;
+        let locked = tier.lock(memory.bytes_mut())?;
         let expected = Expected::nothing(begin / PAGE);
         let (scrub, rng) = (Scrub::new()?, fastrand::Rng::with_seed(seed));
-        Ok(Self { tier, memory, places, equal, expected, scrub, rng, seed })
+        Ok(Self { _locked: locked, tier, memory, places, equal, expected, scrub, rng, seed })
     }
 
     /// What was asked of the system.

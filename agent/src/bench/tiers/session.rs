@@ -14,7 +14,7 @@ use super::room::Room;
 use super::round_trip::{RoundTrip, TRANSFERS};
 use super::sweep::{self, Bench};
 use super::watch::{self, OfRun, Watch};
-use super::{Dram, FileTier, Memory, PAGE, Peer, Through, Tier, TierFolder};
+use super::{DeviceTier, Dram, FileTier, HostMemory, Memory, PAGE, Peer, Through, Tier, TierFolder};
 use crate::bench::machine::{self, Environment};
 use crate::bench::plan::{Progress, Stage};
 use crate::bench::store::{RunWriter, Store};
@@ -139,6 +139,8 @@ fn open(folder: &Result<TierFolder, String>, tier: TierName, pages: usize) -> io
     };
     Ok(match tier {
         TierName::Dram => Box::new(Dram::new(pages)?),
+        TierName::Hbm => Box::new(DeviceTier::new(pages, HostMemory::Pinned)?),
+        TierName::HbmPageable => Box::new(DeviceTier::new(pages, HostMemory::Pageable)?),
         TierName::File => Box::new(file(Through::Device)?),
         TierName::Cache => Box::new(file(Through::PageCache)?),
         TierName::Peer => Box::new(Peer::start(pages * PAGE)?),

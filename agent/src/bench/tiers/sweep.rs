@@ -77,6 +77,8 @@ pub(super) fn blank(
 /// What a tier is measured with: memory as large as the tier, and what the tier is known to hold.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
+    // Unlocked before the memory can be given back.
+    _locked: Option<Box<dyn std::fmt::Debug>>,
     tier: &'a mut dyn Tier,
     memory: &'a mut Memory,
     expected: Expected,
@@ -97,8 +99,9 @@ impl<'a> Bench<'a> {
         watch: &mut dyn Watch,
     ) -> std::io::Result<Self> {
         let expected = Expected::nothing(bytes / PAGE);
-        let mut bench =
-            Self { tier, memory, expected, scrub: Scrub::new()?, bytes, rng: fastrand::Rng::with_seed(seed) };
+        let locked = tier.lock(memory.bytes_mut())?;
+        let (scrub, rng) = (Scrub::new()?, fastrand::Rng::with_seed(seed));
+        let mut bench = Self { _locked: locked, tier, memory, expected, scrub, bytes, rng };
         let block = FILL_BLOCK.min(bytes);
         let all: Vec<usize> = (0..bytes / block).collect();
         for some in all.chunks(16) {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use kvscope_protocol::run::{Cache, Case};
 use kvscope_sizing::{Settings, Tokens};
 
-use super::{CacheChoice, RunArguments};
+use super::{Backend, CacheChoice, RunArguments};
 use crate::bench::{self, BenchError, CaseRequest, Form, Subject};
 use crate::cli::request::warn;
 use crate::failure::Failure;
@@ -49,13 +49,20 @@ impl FormChoice {
     }
 }
 
-/// The forms that are measured where neither forms nor tiers are named.
+/// The forms that are measured on a processor where neither forms nor tiers are named; a GPU has time for all.
 const USUAL_FORMS: [Form; 2] = [Form::Gqa, Form::Mla];
+/// The contexts of a GPU where none is named.
+const GPU_CONTEXTS: [Tokens; 3] = [Tokens::new(4 << 10), Tokens::new(32 << 10), Tokens::new(128 << 10)];
 
 /// The forms that the arguments ask for.
 fn choices(arguments: &RunArguments) -> Vec<FormChoice> {
     if arguments.forms.is_empty() && arguments.tiers.is_empty() {
-        return USUAL_FORMS.map(|form| FormChoice { form, format: None }).into();
+        let forms: Vec<Form> = match arguments.backend {
+            Backend::Cpu => USUAL_FORMS.into(),
+            // K/V heads behind an indexer have no kernels yet.
+            Backend::Cuda => Form::all().filter(|form| *form != Form::IndexedGqa).collect(),
+        };
+        return forms.into_iter().map(|form| FormChoice { form, format: None }).collect();
     }
     distinct(arguments.forms.iter().cloned())
 }
@@ -63,6 +70,7 @@ fn choices(arguments: &RunArguments) -> Vec<FormChoice> {
 /// Every case that the arguments ask for, form by form.
 pub(super) fn cases(arguments: &RunArguments) -> Result<Vec<CaseRequest>, Failure> {
     let contexts: Vec<Tokens> = match arguments.lengths.as_slice() {
+        [] if arguments.backend == Backend::Cuda => GPU_CONTEXTS.to_vec(),
         [] => bench::DEFAULT_CONTEXTS.to_vec(),
         lengths => {
             let read = lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<Vec<_>, Failure>>()?;

@@ -85,7 +85,7 @@ pub(super) fn run(run: &Run, form: Form) -> Result<(), Failure> {
     let memory = run.cases.iter().any(|case| case.measured.is_some()).then(|| memory(&run.cases).render());
     let verdicts = (!run.verdicts.is_empty()).then(|| verdicts(&run.verdicts).render());
     let tables = cases.into_iter().chain(memory).chain(tiers::tables(run)).chain(verdicts);
-    let mut text = std::iter::once(format!("run {}\n", run.run)).chain(tables).collect::<Vec<_>>().join("\n");
+    let mut text = std::iter::once(title(run)).chain(tables).collect::<Vec<_>>().join("\n");
     for verdict in &run.verdicts {
         text.push('\n');
         text.push_str(&verdict.sentence);
@@ -175,6 +175,18 @@ fn verdicts(verdicts: &[Verdict]) -> Figures {
         ]);
     }
     table
+}
+
+/// The run's name, and the device where it is no processor.
+fn title(run: &Run) -> String {
+    let device = run.machine.device.as_ref();
+    let field = |name: &str| device.and_then(|device| device.get(name));
+    let on =
+        field("name").and_then(|name| name.as_str()).map_or_else(String::new, |name| format!(" on {name}"));
+    if field("emulated").and_then(serde_json::Value::as_bool) == Some(true) {
+        return format!("run {}{on}\nemulated: kernels were checked, nothing was measured\n", run.run);
+    }
+    format!("run {}{on}\n", run.run)
 }
 
 /// What differs between two runs, and what of it exceeds the noise.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::print::seconds;
 #[cfg(target_os = "linux")]
 use crate::bench::{self, StateLayout, TierPlan};
-use crate::bench::{CaseRequest, Plan, Progress, Store};
+use crate::bench::{CaseRequest, Place, Plan, Progress, Store};
 #[cfg(target_os = "linux")]
 use crate::cli::request::warn;
 use crate::failure::Failure;
@@ -76,6 +76,10 @@ impl Tiers {
                 tiers.push(*tier);
             }
         }
+        // A GPU has time for its links as well.
+        if arguments.backend == super::Backend::Cuda && tiers.is_empty() && arguments.forms.is_empty() {
+            tiers.extend([TierName::Hbm, TierName::HbmPageable]);
+        }
         let contexts = match arguments.lengths.as_slice() {
             [] => vec![USUAL_LENGTH],
             lengths => lengths.iter().map(|text| Ok(text.parse()?)).collect::<Result<Vec<_>, Failure>>()?,
@@ -112,6 +116,7 @@ impl Tiers {
     /// Measures the tiers, after `cases` where there are any.
     pub(super) fn measure(
         self,
+        place: Place,
         plan: Plan,
         cases: &[CaseRequest],
         store: &Store,
@@ -132,7 +137,7 @@ impl Tiers {
             bench::run_tiers(&tier_plan, stored, store, progress, cancel)
         } else {
             let plan = Plan { kept: plan.budget.mul_f64(1.0 - CASES_SHARE), ..plan };
-            bench::run_with_tiers(&plan, cases, &tier_plan, store, progress, cancel)
+            bench::run_with_tiers(place, &plan, cases, &tier_plan, store, progress, cancel)
         };
         run.map_err(super::failed)
     }
@@ -169,6 +174,7 @@ impl Tiers {
 
     pub(super) fn measure(
         self,
+        _: Place,
         _: Plan,
         _: &[CaseRequest],
         _: &Store,

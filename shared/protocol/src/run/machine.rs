@@ -48,6 +48,9 @@ pub struct Machine {
     pub memory_nodes: Option<u32>,
     /// Whether large pages are given to mappings that ask: `always`, `madvise`, `never`.
     pub huge_pages: Option<String>,
+    /// The device that was measured where it is no processor, as its backend describes it; `emulated` is true where it was
+    /// none.
+    pub device: Option<serde_json::Value>,
 }
 
 record!(Machine {
@@ -55,5 +58,5 @@ record!(Machine {
     system, architecture, cpu, cores, pinned, instructions, last_level_cache_bytes, memory_bytes,
     available_bytes, control_group_limit_bytes, load_before, load_after, steal_share, governor, frequency_hertz,
     frequency_after_hertz, temperature_before_celsius, temperature_after_celsius, control_group_cores,
-    throttled_share, memory_nodes, huge_pages
+    throttled_share, memory_nodes, huge_pages, device
 });

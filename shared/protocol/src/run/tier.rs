@@ -14,11 +14,17 @@ pub enum TierName {
     Cache,
     /// Another process, over loopback TCP.
     Peer,
+    /// Memory of a GPU, with locked memory of the host at the other end.
+    Hbm,
+    /// The same with memory as any program gets it.
+    #[serde(rename = "hbm-pageable")]
+    HbmPageable,
 }
 
 impl TierName {
     /// Every tier, the nearest first.
-    pub const ALL: [Self; 4] = [Self::Dram, Self::Cache, Self::Peer, Self::File];
+    pub const ALL: [Self; 6] =
+        [Self::Dram, Self::Cache, Self::Peer, Self::File, Self::Hbm, Self::HbmPageable];
 
     /// The word in JSON and on the command line.
     pub const fn word(self) -> &'static str {
@@ -27,6 +33,8 @@ impl TierName {
             Self::File => "file",
             Self::Cache => "cache",
             Self::Peer => "peer",
+            Self::Hbm => "hbm",
+            Self::HbmPageable => "hbm-pageable",
         }
     }
 
@@ -37,6 +45,7 @@ impl TierName {
             Self::File => "device",
             Self::Cache => "memory (page cache)",
             Self::Peer => "memory of another process",
+            Self::Hbm | Self::HbmPageable => "memory of a GPU",
         }
     }
 }

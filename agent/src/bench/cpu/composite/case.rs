@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kvscope_sizing::Bytes;
 
@@ -7,7 +7,7 @@ use super::reference;
 use super::step::Step;
 use super::stores::Stores;
 use super::{Layer, sizes_within};
-use crate::bench::backend::{CaseOrder, Check, PreparedCase, Resident};
+use crate::bench::backend::{CaseOrder, Check, PreparedCase, Resident, Timed};
 use crate::bench::cpu::gather::PAGE_RECORDS;
 use crate::bench::cpu::pool::Pool;
 use crate::bench::cpu::records;
@@ -119,7 +119,7 @@ impl PreparedCase for CompositeCase {
         self.resident
     }
 
-    fn check(&mut self) -> Check {
+    fn check(&mut self) -> Result<Check, BenchError> {
         self.run_layer(self.layers - 1);
         let (rows, counts) = (self.step.layer.rows, self.step.counts);
         // The reference does about 2e8 of these a second; a check is to take a fraction of a second.
@@ -144,17 +144,17 @@ impl PreparedCase for CompositeCase {
             left_out.push(format!("the chosen and about {keys} of the other keys"));
         }
         let part = (!left_out.is_empty()).then(|| format!("{}, in the last layer", left_out.join(", ")));
-        Check { largest_relative_error: error, part }
+        Ok(Check { largest_relative_error: error, part })
     }
 
-    fn step(&mut self) -> Duration {
+    fn step(&mut self) -> Result<Timed, BenchError> {
         let (step, stores, pool, layers) = (&mut self.step, &mut self.stores, &self.pool, self.layers);
-        self.pool.enter(|| {
+        Ok(Timed::on_processors(self.pool.enter(|| {
             let started = Instant::now();
             for layer in 0..layers {
                 step.run_layer(stores, layer, pool);
             }
             started.elapsed()
-        })
+        })))
     }
 }

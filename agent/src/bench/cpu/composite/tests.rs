@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kvscope_protocol::run::Cache;
+
 use super::case::CompositeCase;
 use super::*;
 use crate::bench::cpu::Kernel;
@@ -69,7 +71,8 @@ fn check(layer: Layer, contexts: &[u64], batch: u64) {
         for context in contexts {
             // The shape of an order is for whoever chooses the kernel.
             let shape = FormShape::Compressed(csa(4));
-            let order = CaseOrder { shape, layers: 2, context: *context, batch, seed: *context };
+            let order =
+                CaseOrder { shape, layers: 2, context: *context, batch, seed: *context, cache: Cache::Cold };
             let mut case = CompositeCase::new(layer, set, &order, Arc::clone(&pool)).unwrap();
             assert_eq!(case.stores.bytes(), 2 * layer.layout(*context, batch).unwrap().layer_bytes);
             // A step over all layers twice: what is written must not depend on what was there.
@@ -148,8 +151,14 @@ fn layers_hold_what_sizing_says() {
 fn a_step_writes_its_own_records() {
     let pool = Arc::new(Pool::for_all_cores().unwrap());
     let layer = Layer::compressed(&csa(4)).unwrap();
-    let order =
-        CaseOrder { shape: FormShape::Compressed(csa(4)), layers: 1, context: 520, batch: 1, seed: 4 };
+    let order = CaseOrder {
+        shape: FormShape::Compressed(csa(4)),
+        layers: 1,
+        context: 520,
+        batch: 1,
+        seed: 4,
+        cache: Cache::Cold,
+    };
     let mut case = CompositeCase::new(layer, InstructionSet::available()[0], &order, pool).unwrap();
     let stored = |case: &CompositeCase| {
         let (window, entries) = (case.stores.window.as_ref().unwrap(), case.stores.entries.as_ref().unwrap());

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kvscope_sizing::Bytes;
 
@@ -10,7 +10,7 @@ use super::layer::Layer;
 use super::reference::{Outcome, convolution, silu, widen};
 use super::state::{Extent, State};
 use super::step::Step;
-use crate::bench::backend::{Check, PreparedCase, Resident};
+use crate::bench::backend::{Check, PreparedCase, Resident, Timed};
 use crate::bench::cpu::pool::Pool;
 use crate::bench::cpu::simd::InstructionSet;
 use crate::bench::{BenchError, memory};
@@ -71,13 +71,13 @@ impl PreparedCase for RecurrentCase {
         self.resident
     }
 
-    fn check(&mut self) -> Check {
+    fn check(&mut self) -> Result<Check, BenchError> {
         let part = (self.extent.requests > 1)
             .then(|| format!("the first of {} requests, in the last layer", self.extent.requests));
-        Check { largest_relative_error: self.compare(0).largest(), part }
+        Ok(Check { largest_relative_error: self.compare(0).largest(), part })
     }
 
-    fn step(&mut self) -> Duration {
+    fn step(&mut self) -> Result<Timed, BenchError> {
         let (step, state, pool) = (&mut self.step, &mut self.state, &self.pool);
         let elapsed = pool.enter(|| {
             let started = Instant::now();
@@ -87,7 +87,7 @@ impl PreparedCase for RecurrentCase {
             started.elapsed()
         });
         self.step.advance();
-        elapsed
+        Ok(Timed::on_processors(elapsed))
     }
 }
 

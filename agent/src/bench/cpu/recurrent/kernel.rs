@@ -129,6 +129,7 @@ fn count(value: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use kvscope_protocol::run::Cache;
     use kvscope_sizing::{Settings, Tokens, catalogue, read_config};
 
     use super::*;
@@ -175,11 +176,12 @@ mod tests {
             Subject::find(&read_config(text).unwrap(), Form::ShortConv, &Settings::default()).unwrap();
         let kernel = RecurrentKernel::new(&shape_of(&subject)).unwrap();
         assert_eq!(kernel.layout(5, 1).unwrap().layer_bytes, 8192);
-        let order = CaseOrder { shape: subject.shape, layers: 3, context: 5, batch: 2, seed: 1 };
+        let order =
+            CaseOrder { shape: subject.shape, layers: 3, context: 5, batch: 2, seed: 1, cache: Cache::Cold };
         let mut case = kernel.prepare(&order, Arc::new(Pool::with_workers(2).unwrap())).unwrap();
         assert_eq!(case.asked_bytes().get(), 3 * 2 * 8192);
-        assert!(case.check().is_correct());
-        assert_eq!(case.check().part.as_deref(), Some("the first of 2 requests, in the last layer"));
+        assert!(case.check().unwrap().is_correct());
+        assert_eq!(case.check().unwrap().part.as_deref(), Some("the first of 2 requests, in the last layer"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn check_all(layers: Layers) {
                 for (requests, workers) in [(1, 2), (3, 1), (3, 2), (2, 3)] {
                     let extent = Extent { layers: 2, requests };
                     let mut case = RecurrentCase::new(layer.clone(), set, extent, 7, pool(workers)).unwrap();
-                    case.step();
+                    case.step().unwrap();
                     for request in 0..requests {
                         let differences = case.compare(request);
                         let what = format!(
@@ -158,7 +158,7 @@ fn many_steps_stay_with_a_reference_that_goes_its_own_way() {
             for _ in 0..STEPS {
                 let Right { recurrent, conv, .. } = Right::compute(&case.step, &right, 0);
                 right = [recurrent, conv];
-                case.step();
+                case.step().unwrap();
             }
             let [recurrent, conv] = case.state.widen(0, &layer);
             let off = relative(&recurrent, &right[0], Storage::F32);
@@ -178,7 +178,7 @@ fn the_state_neither_vanishes_nor_grows_without_end() {
         let extent = Extent { layers: 1, requests: 2 };
         let mut case = RecurrentCase::new(layer.clone(), set, extent, 11, pool(2)).unwrap();
         for step in 1..=2000 {
-            case.step();
+            case.step().unwrap();
             if step % 500 == 0 {
                 let [state, _] = case.state.widen(1, &layer);
                 let mean = state.iter().map(|value| value * value).sum::<f64>() / state.len() as f64;
@@ -198,7 +198,7 @@ fn a_wrong_result_is_seen() {
     let mut case = RecurrentCase::new(layer.clone(), set, extent, 5, pool(1)).unwrap();
     let before = case.state.widen(0, &layer);
     let right = Right::compute(&case.step, &before, 0);
-    case.step();
+    case.step().unwrap();
     let [state, _] = case.state.widen(0, &layer);
     assert!(relative(&state, &right.recurrent, Storage::Bf16) < 1e-5);
     // Cut off instead of rounded: up to a whole unit of the last place away instead of half of one.
