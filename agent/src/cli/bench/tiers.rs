@@ -388,6 +388,9 @@ mod tests {
     #[test]
     fn tiers_are_known_by_their_words() {
         assert_eq!(parse_tier("file"), Ok(TierName::File));
-        assert_eq!(parse_tier("disk").unwrap_err(), "\"disk\" is no tier; choose of dram, cache, peer, file");
+        assert_eq!(
+            parse_tier("disk").unwrap_err(),
+            "\"disk\" is no tier; choose of dram, cache, peer, file, hbm, hbm-pageable"
+        );
     }
 }
