@@ -51,7 +51,10 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         if part % scale != 0 {
             return Err(format!("{text:?} is not a whole number"));
         }
-        count = u64::try_from(part / scale).ok().and_then(|part| count.checked_add(part)).ok_or_else(too_large)?;
+        count = u64::try_from(part / scale)
+            .ok()
+            .and_then(|part| count.checked_add(part))
+            .ok_or_else(too_large)?;
     }
     Ok(count)
 }
