@@ -31,6 +31,21 @@ fn tells_dropped_snapshots() {
     }
 }
 
+/// `llama_context` throws beyond `LLAMA_MAX_SEQ`, which is 256.
+#[test]
+fn more_sequences_than_a_context_takes_are_refused() {
+    let refusal = |pairs: &[(&str, &str)]| {
+        let (architecture, own) = (catalogued("llama-3.1-8b"), settings(pairs));
+        let query = Query::new(&architecture, "llama.cpp".parse().unwrap(), &own).unwrap();
+        kvscope_sizing::engine::report(&query).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refusal(&[("context", "1024"), ("batch", "256")]), "");
+    let batch = refusal(&[("context", "1024"), ("batch", "257")]);
+    assert!(batch.starts_with("batch: 257 requests; llama.cpp starts with at most 256"), "{batch}");
+    let set = refusal(&[("n_ctx", "65536"), ("n_seq_max", "300")]);
+    assert!(set.starts_with("n_seq_max: 300 sequences"), "{set}");
+}
+
 /// Ling 3 goes by one name in its config and by another in a GGUF file; both keep snapshots.
 #[test]
 fn keeps_snapshots_by_either_name() {

@@ -261,6 +261,20 @@ fn rank_counts_that_cannot_be_are_refused() {
     }
 }
 
+/// Qwen3.5-27B keeps 153,944,064 B of states a request. A rank of attention data parallelism holds one request of four
+/// whole, its states too (`mamba_cache_manager.py`).
+#[test]
+fn a_group_of_data_parallel_attention_has_whole_states() {
+    let (model, own) = (
+        catalogued("qwen3.5-27b"),
+        settings(&[("tp", "4"), ("dp", "4"), ("batch", "4"), ("context", "1000")]),
+    );
+    let query = Query::new(&model, "trtllm".parse().unwrap(), &own).unwrap();
+    let found = answer(&query, "state_bytes".parse().unwrap()).unwrap();
+    let state = 48 * (48 * 128 * 128 * 4 + 3 * 10_240 * 2);
+    assert_eq!(found, Figure::Bytes(Bytes::new(state)));
+}
+
 /// Nemotron 3 Nano 4B: 21 layers of 96 × 80 × 128 f32 values and 3 × 9728 bf16 ones, of which a launch makes as many as 9/19
 /// of the memory hold.
 #[test]

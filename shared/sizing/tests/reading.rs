@@ -39,6 +39,23 @@ fn shared_layers_of_one_kind_borrow() {
     let config = json!({"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
                         "cla_share_factor": 2});
     assert_eq!(slope(&config).0, 2 * 2 * 8 * 64 * 2);
+    let shares = |value: bool| {
+        let mut config = config.clone();
+        config["use_cla"] = json!(value);
+        slope(&config).0
+    };
+    // Hy-MT2-7B has a factor of 2 and `use_cla` false: every layer keeps its own.
+    assert_eq!((shares(true), shares(false)), (2 * 2 * 8 * 64 * 2, 4 * 2 * 8 * 64 * 2));
+}
+
+/// Classes whose heads are not the hidden size divided by their number (`configuration_*.py` of transformers).
+#[test]
+fn an_absent_head_width_is_that_of_the_class() {
+    for (class, width) in [("gemma", 256), ("qwen3", 128), ("gpt_oss", 64), ("llama", 512 / 8)] {
+        let config = json!({"model_type": class, "num_hidden_layers": 1, "hidden_size": 512, "dtype": "bfloat16",
+                            "num_attention_heads": 8, "num_key_value_heads": 8, "layer_types": ["full_attention"]});
+        assert_eq!(slope(&config).0, 2 * 8 * width * 2, "{class}");
+    }
 }
 
 /// A width of 0 is taken as missing, as engines do, but not called absent.

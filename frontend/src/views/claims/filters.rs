@@ -85,6 +85,6 @@ fn in_short(kind: VerdictKind) -> &'static str {
         VerdictKind::Differs => "differs",
         VerdictKind::Assumed => "under an assumption",
         VerdictKind::Reproduced => "as printed",
-        VerdictKind::NotComputed => "not computed yet",
+        VerdictKind::NotComputed => "not computed here",
     }
 }

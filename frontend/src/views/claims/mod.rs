@@ -41,7 +41,7 @@ pub(crate) fn claims_room(page: Page) -> AnyView {
                 <h1>{finding(checked())}</h1>
                 <p class="quiet">
                     "Each figure is computed from a model's config by what draws the growth curves; a row opens how. "
-                    <code>"kvscope claims"</code> " prints the same."
+                    <code>"kvscope claims"</code> " prints the same, and what plans compute besides."
                 </p>
                 {broken()}
             </div>

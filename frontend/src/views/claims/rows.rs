@@ -41,7 +41,7 @@ fn words(kind: VerdictKind) -> (&'static str, &'static str) {
             "The printed digits come out if what stands below each statement is assumed.",
         ),
         VerdictKind::Reproduced => ("Holds as printed", "The printed digits come out of the config alone."),
-        VerdictKind::NotComputed => ("Not computed yet", "No verdict: what is needed is not there."),
+        VerdictKind::NotComputed => ("Not computed here", "No verdict: what is needed is not there."),
     }
 }
 

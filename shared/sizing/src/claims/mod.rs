@@ -155,8 +155,14 @@ impl Claim {
     /// What the computed figure comes to, and whether that is expected.
     fn finding(&self, computed: Option<Ratio>) -> (Finding<'_>, bool) {
         let Some(computed) = computed else {
-            let needs = format!("needs {}", self.recipe.missing().unwrap_or("more"));
-            return (Finding::NotComputed(needs), matches!(self.expected, Expected::NotComputed));
+            let missing = self.recipe.missing();
+            let needs = format!("needs {}", missing.unwrap_or("more"));
+            // What this build leaves out says nothing of the verdict.
+            let is_left_out = missing.is_some() && missing == plans::MISSING;
+            return (
+                Finding::NotComputed(needs),
+                is_left_out || matches!(self.expected, Expected::NotComputed),
+            );
         };
         let same = self.published.has_digits_of(computed, self.rounding);
         let reproduced = Finding::Reproduced { under: self.assumption.as_deref() };

@@ -70,7 +70,7 @@ pub fn finding(rows: &[CheckedClaim]) -> String {
     let [differ, assumed, hold, open] = VerdictKind::ALL.map(count);
     format!(
         "Of {} checks of published figures {differ} find another figure, {assumed} hold under an assumption only, \
-         {hold} hold as printed, {open} cannot be computed yet.",
+         {hold} hold as printed, {open} are not computed here.",
         rows.len()
     )
 }

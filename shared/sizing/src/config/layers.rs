@@ -119,7 +119,9 @@ fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Optio
             *slot = Some(format!("{} = {}", shared.source(), shared.get()));
         }
     }
-    if let Some(factor) = fields.count("cla_share_factor")?.filter(|fact| fact.get() > 1) {
+    // `_get_cla_factor` of vLLM and SGLang: `use_cla` switches it off whatever the factor is.
+    let shares = fields.flag("use_cla")?.is_none_or(|(_, shares)| shares);
+    if let Some(factor) = fields.count("cla_share_factor")?.filter(|fact| shares && fact.get() > 1) {
         for (index, slot) in borrowed.iter_mut().enumerate() {
             let beyond_owner = index as u64 % factor.get();
             if beyond_owner > 0 {

@@ -345,12 +345,14 @@ const STATE_WORDS: &[&str] = &[
     "attention",
     "block",
     "cache",
+    "cca_",
     "chunk",
     "cla_",
     "compress",
     "conv",
     "cross",
     "delta",
+    "encoder_decoder",
     "head",
     "hybrid",
     "index",
@@ -359,6 +361,7 @@ const STATE_WORDS: &[&str] = &[
     "latent",
     "layer",
     "linear",
+    "loop",
     "lora_rank",
     "mamba",
     "mem",
@@ -376,6 +379,7 @@ const STATE_WORDS: &[&str] = &[
     "state",
     "stride",
     "swa",
+    "ut_steps",
     "wkv",
     "window",
 ];
@@ -481,6 +485,11 @@ mod tests {
             assert!(reason(name).is_some(), "{name}");
         }
         for name in ["memory_heads", "kv_mixing_stride", "attention_sparsity_blocks", "cla_share_factor"] {
+            assert!(reason(name).is_none() && suggests_state(name), "{name}");
+        }
+        // A looped model keeps K and V of every pass (llama.cpp pull request 25994), a decoder with an encoder those of its
+        // output, ZAYA's convolutions their last inputs.
+        for name in ["num_loops", "total_ut_steps", "loop_num", "is_encoder_decoder", "cca_time0"] {
             assert!(reason(name).is_none() && suggests_state(name), "{name}");
         }
         assert!(reason("favourite_colour").is_none() && !suggests_state("favourite_colour"));

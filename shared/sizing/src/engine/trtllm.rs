@@ -1,7 +1,7 @@
 //! TensorRT-LLM: what its cache managers budget for a request.
 
 use super::logical::{DensePlan, DenseRules};
-use super::shard::{Surplus, UnevenHeads, shares_evenly};
+use super::shard::{Split, Surplus, UnevenHeads, shares_evenly};
 use super::share::Share;
 use super::{Profile, Query};
 use crate::architecture::Architecture;
@@ -29,7 +29,8 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
     if let Some(groups) = rules.settings.dp.filter(|groups| *groups > 1) {
         check_groups(groups, rules.settings.tp())?;
-        rules.split.tp = 1;
+        // A rank of data-parallel attention holds whole requests, their recurrent state too (`mamba_cache_manager.py`).
+        rules.split = Split::even(1);
         rules.groups = groups;
         rules.warnings.extend(Share::of_groups(query, groups, 1).warning(query.batch));
     }

@@ -201,6 +201,10 @@ fn allocation(line: &Line) -> Option<Allocation<'_>> {
         else {
             continue;
         };
+        // `c^KV (q8_0)` is a latent, neither K nor V.
+        if line.text[..at].ends_with('K') {
+            continue;
+        }
         let mut scan = line.after(side)?;
         let Some(kind) = scan.up_to("):") else { continue };
         if let Some(size) = mebibytes(&mut scan) {

@@ -39,10 +39,10 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
         return by("model_type", &|index| rule.is_full(index, total as u64));
     }
     if !class_defaults::windows_every_layer(fields.model_type()) {
-        warnings.push(Warning::new(
+        fields.doubt(
             fields.path_of("sliding_window"),
-            "no field says which layers have the window; all are taken to have it",
-        ));
+            "no field says which layers have the window; all are taken to have it, as engines do".to_owned(),
+        );
     }
     all("sliding_window", LayerKind::Sliding)
 }

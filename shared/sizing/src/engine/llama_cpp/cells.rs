@@ -7,6 +7,9 @@ use crate::{Error, Result, group_digits};
 
 /// Cells come in multiples of this (`GGML_PAD(…, 256)`).
 const CELL_PADDING: u64 = 256;
+/// Sequences that one context can have (`LLAMA_MAX_SEQ` of `llama-cparams.h`; `llama_context` throws beyond it).
+pub(crate) const MOST_SEQUENCES: u64 = 256;
+
 /// Tokens of one physical batch where nothing is set.
 const DEFAULT_UBATCH: u64 = 512;
 
@@ -40,6 +43,16 @@ impl Cells {
     pub(super) fn new(query: &Query<'_>) -> Result<Self> {
         let settings = query.settings;
         let sequences = settings.n_seq_max.unwrap_or(query.batch);
+        if sequences > MOST_SEQUENCES {
+            let (field, given) = match settings.n_seq_max {
+                Some(_) => ("n_seq_max", "sequences"),
+                None => ("batch", "requests"),
+            };
+            let what = format!(
+                "{sequences} {given}; llama.cpp starts with at most {MOST_SEQUENCES} (LLAMA_MAX_SEQ)"
+            );
+            return Err(Error::setting(field, what));
+        }
         let unified = settings.kv_unified.unwrap_or(false);
         let total = settings
             .n_ctx

@@ -18,6 +18,7 @@ use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 use cells::Cells;
+pub(super) use cells::MOST_SEQUENCES;
 use layers::Cache;
 
 /// What llama.cpp allocates for one context.

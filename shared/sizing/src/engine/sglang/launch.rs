@@ -7,14 +7,16 @@ use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
-/// The GPU's memory decides how large a prefill chunk is (`arg_groups/memory_hook.py`): names of cards below 60 GiB, of
-/// those above 160 GiB; every other card is in between.
-const SMALL_CARDS: [&str; 9] = ["L4", "L40", "A10-", "A10G", "A40", "4090", "3090", "5090", "A100-40"];
-const LARGE_CARDS: [&str; 4] = ["B200", "B300", "GB200", "GB300"];
+/// The GPU's memory decides how large a prefill chunk is (`arg_groups/memory_hook.py`): names of cards below 20 GiB, of
+/// those below 60 GiB (the driver names a 40 GB card `A100-SXM4-40GB`), of those above 160 GiB; others are in between.
+const SMALLEST_CARDS: [&str; 6] = ["5080", "5070", "4080", "4070", "3080", "T4"];
+const SMALL_CARDS: [&str; 11] =
+    ["L4", "L40", "L20", "A10-", "A10G", "A40", "4090", "3090", "5090", "A100-40", "40GB"];
+const LARGE_CARDS: [&str; 5] = ["B100", "B200", "B300", "GB200", "GB300"];
 /// Compute capability 10 and later.
 const BLACKWELL: [&str; 8] = ["B100", "B200", "B300", "GB10", "RTX PRO 6000", "RTX 50", "5090", "5080"];
 /// Cards that are in none of those lists: between 60 and 160 GiB, before compute capability 10.
-const MIDDLE_CARDS: [&str; 8] = ["H100", "H200", "H800", "H20", "GH200", "A100", "A800", "L20"];
+const MIDDLE_CARDS: [&str; 8] = ["H100", "H200", "H800", "H20", "GH200", "A100", "A800", "GB10"];
 /// Of the Blackwell cards, compute capability 10 itself.
 const SM100: [&str; 3] = ["B100", "B200", "B300"];
 
@@ -68,7 +70,7 @@ pub(super) fn gpu_warning(settings: &Settings) -> Option<Warning> {
         return Some(Warning::new("gpu", message));
     };
     let name = gpu.to_ascii_uppercase();
-    let lists: [&[&str]; 4] = [&SMALL_CARDS, &LARGE_CARDS, &MIDDLE_CARDS, &BLACKWELL];
+    let lists: [&[&str]; 5] = [&SMALLEST_CARDS, &SMALL_CARDS, &LARGE_CARDS, &MIDDLE_CARDS, &BLACKWELL];
     let known = lists.into_iter().flatten().any(|part| name.contains(part));
     (!known).then(|| Warning::new("gpu", format!("no rule knows {gpu:?}; the figures are those of an H100")))
 }
@@ -115,6 +117,8 @@ impl Launch {
         let is_one_of = |names: &[&str]| names.iter().any(|name| gpu.contains(name));
         let chunk = if is_one_of(&LARGE_CARDS) {
             16_384
+        } else if is_one_of(&SMALLEST_CARDS) {
+            2048
         } else if is_one_of(&SMALL_CARDS) {
             4096
         } else {
