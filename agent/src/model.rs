@@ -4,10 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use kvscope_sizing::plan::Subject;
+use kvscope_sizing::record::read_json;
 use kvscope_sizing::{
     Architecture, CatalogueEntry, ErrorKind, GgufRead, Settings, StateModel, Unknown, find_entry, first_part,
     is_gguf, is_gguf_name, model_file, read_config_object, read_config_text, read_gguf,
 };
+
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::input::reason;
@@ -26,6 +30,8 @@ pub(crate) struct Model {
     pub(crate) entry: Option<&'static CatalogueEntry>,
     /// Its layers.
     pub(crate) architecture: Architecture,
+    /// Its config, where it is none of the catalogue's; a GGUF file has none.
+    config: Option<Value>,
 }
 
 impl Model {
@@ -59,7 +65,17 @@ impl Model {
         let architecture = read_config_object(&entry.config, unknown)
             .map_err(|error| Failure::input(format!("{}: {error}", entry.id)))?;
         let label = entry.id.clone();
-        Ok(Self { shown: label.clone(), label, entry: Some(entry), architecture })
+        Ok(Self { shown: label.clone(), label, entry: Some(entry), architecture, config: None })
+    }
+
+    /// What a plan asks about.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            model: &self.shown,
+            architecture: &self.architecture,
+            config: self.entry.map(|entry| &entry.config).or(self.config.as_ref()),
+            entry: self.entry,
+        }
     }
 
     /// Its state in the formats that `settings` choose.
@@ -97,8 +113,8 @@ impl Model {
     ) -> Result<Self, Failure> {
         let mut start = Vec::new();
         read_up_to(&mut stream, 4, &mut start, label)?;
-        let architecture = if is_gguf(&start) {
-            gguf(label, stream, start, length, unknown)?
+        let (architecture, config) = if is_gguf(&start) {
+            (gguf(label, stream, start, length, unknown)?, None)
         } else {
             if is_gguf_name(label) {
                 return Err(Failure::input(format!(
@@ -106,11 +122,12 @@ impl Model {
                 )));
             }
             let text = config_text(label, stream, start, length)?;
-            read_config_text(&text, unknown).map_err(|error| Failure::input(format!("{label}: {error}")))?
+            let failed = |error| Failure::input(format!("{label}: {error}"));
+            (read_config_text(&text, unknown).map_err(failed)?, Some(read_json(&text).map_err(failed)?))
         };
         let label = label.to_owned();
         let shown = architecture.name().map_or_else(|| label.clone(), |name| format!("{name} ({label})"));
-        Ok(Self { shown, label, entry: None, architecture })
+        Ok(Self { shown, label, entry: None, architecture, config })
     }
 }
 

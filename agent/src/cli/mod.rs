@@ -52,7 +52,7 @@ enum Command {
     /// The three layers of metadata that a scheduler or a cache manager reads, as one JSON document
     Describe(describe::Arguments),
     /// What growth means: capacity, cost, hand-over, scheduling
-    Plan(plan::Arguments),
+    Plan(Box<plan::Arguments>),
     /// Published figures beside the computed ones, with a verdict each
     Claims(claims::Arguments),
     /// The derivation of every figure: formula, config fields, values

@@ -40,7 +40,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let state = model.state(&settings)?;
         for context in &contexts {
             let size = state.size(&model.shown, *context, batch, &settings);
-            sizes.push(size.map_err(|error| model.failure(&error))?);
+            let size = size.map_err(|error| model.failure(&error))?;
+            // The table has no operations, so what they lack is no matter there.
+            sizes.push(if arguments.json { size.with_work(&model.subject()) } else { size });
         }
     }
     if arguments.json {

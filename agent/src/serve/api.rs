@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use kvscope_sizing::engine::{Engine, EngineKind, EngineSize, size_in_engine};
+use kvscope_sizing::plan::Subject;
 use kvscope_sizing::{Size, StateModel, Tokens, catalogue, find_entry};
 use serde::Serialize;
 
@@ -155,7 +156,8 @@ pub(super) async fn size(
     let architecture = entry.architecture()?;
     if engine.is_dense(&settings) {
         let state = StateModel::new(&architecture, &settings)?;
-        return Ok(Json(Answer::Logical(Box::new(state.size(&entry.id, context, batch, &settings)?))));
+        let size = state.size(&entry.id, context, batch, &settings)?;
+        return Ok(Json(Answer::Logical(Box::new(size.with_work(&Subject::of(entry, &architecture))))));
     }
     let size = size_in_engine(&entry.id, &architecture, &engine, context, batch, &settings)?;
     Ok(Json(Answer::InEngine(Box::new(size))))

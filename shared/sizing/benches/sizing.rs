@@ -5,9 +5,12 @@ use std::fmt;
 use std::time::Instant;
 
 use divan::{Bencher, black_box};
+use kvscope_sizing::cost::{FlopWeights, Types};
 use kvscope_sizing::engine::{Engine, EngineKind, Quantity, Query, answer, report};
+use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::simulation::{Compare, Replay, StateSizes, StoreTier, Trace, simulate};
-use kvscope_sizing::{Architecture, Settings, StateModel, Tokens, catalogue, read_config};
+use kvscope_sizing::plan::{CapacityQuestion, CostQuestion, MemoryQuestion, Subject, capacity, cost};
+use kvscope_sizing::{Architecture, Bytes, Settings, StateModel, Tokens, catalogue, read_config};
 
 fn main() {
     divan::main();
@@ -139,6 +142,55 @@ fn slowest<T, P>(cases: impl IntoIterator<Item = T>, prepared: impl Fn(&T) -> P,
         runs.min().expect("a few runs")
     };
     cases.into_iter().max_by_key(|case| shortest(case)).expect("the catalogue is not empty")
+}
+
+/// What eight GPUs hold, with frontier, wrong formulas and sensitivities: the slowest plan but the simulation.
+#[divan::bench(min_time = 1, args = ["deepseek-v4-pro", "qwen3.5-397b-a17b"])]
+fn plan_capacity(bencher: Bencher<'_, '_>, id: &str) {
+    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
+    let architecture = architecture_of(id);
+    let gpu = find_gpu("h200").expect("a known GPU");
+    let settings = Settings { tp: Some(8), ..Settings::default() };
+    let contexts = [Tokens::new(100_000)];
+    let question = CapacityQuestion {
+        memory: MemoryQuestion {
+            gpu,
+            count: 8,
+            memory: None,
+            weights: Some(Bytes::new(400_000_000_000)),
+            types: Types::of(&architecture),
+            weight_ranks: 8,
+            share_percent: 90,
+            batch_tokens: 8192,
+            activations: None,
+            graphs: Bytes::new(2_000_000_000),
+        },
+        engine: Engine::newest(EngineKind::Vllm),
+        settings: &settings,
+        contexts: &contexts,
+        mix: None,
+        price_per_hour: None,
+    };
+    let subject = Subject::of(entry, &architecture);
+    bencher.bench_local(|| capacity(black_box(&subject), &question).expect("it fits"));
+}
+
+/// A decode step and a prefill of the model with the most parts.
+#[divan::bench(min_time = 1)]
+fn plan_cost(bencher: Bencher<'_, '_>) {
+    let id = "deepseek-v4-pro";
+    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
+    let architecture = architecture_of(id);
+    let settings = Settings::default();
+    let question = CostQuestion {
+        context: Tokens::new(1_000_000),
+        batch: 1,
+        settings: &settings,
+        types: Types::of(&architecture),
+        weights: FlopWeights::fp8_equivalents(),
+    };
+    let subject = Subject::of(entry, &architecture);
+    bencher.bench_local(|| cost(black_box(&subject), &question).expect("it is counted"));
 }
 
 fn ids() -> impl Iterator<Item = &'static str> {

@@ -22,6 +22,7 @@ pub mod describe;
 pub mod engine;
 pub mod hardware;
 pub mod log;
+pub mod parameters;
 /// The page has no view of plans yet, and would carry them for nothing.
 #[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
@@ -65,7 +66,7 @@ pub use gguf::{GgufRead, is_gguf, read_gguf};
 pub use growth::Growth;
 pub use mixer::{
     CompressedAttention, Compression, CompressorRows, Conv, Generation, Heads, IndexKeys, IndexLayout,
-    Latent, Mixer, Recurrence, Recurrent,
+    Latent, Mixer, Recurrence, Recurrent, Reindex,
 };
 pub use model_files::{first_part, is_gguf_name, model_file};
 pub use service::WindowPolicy;

@@ -71,6 +71,10 @@ pub struct Size {
     pub persisted_bytes: Option<Bytes>,
     /// Bytes that a prefill worker sends to a decode worker for the whole batch.
     pub transfer_bytes: Option<Bytes>,
+    /// Operations of one decode step of the whole batch; none where the widths of weights are not known.
+    pub decode_flops: Option<u64>,
+    /// Operations of computing all prompts of the batch.
+    pub prefill_flops: Option<u64>,
     /// The same by component.
     pub components: Vec<ComponentSize>,
     /// Assumptions and doubts.
@@ -311,6 +315,8 @@ impl StateModel {
                 .transpose()?,
             persisted_bytes: context.map(|_| sum(&components, |part| part.persisted_bytes)).transpose()?,
             transfer_bytes: context.map(|_| sum(&components, |part| part.transfer_bytes)).transpose()?,
+            decode_flops: None,
+            prefill_flops: None,
             components,
             warnings,
         })
@@ -344,8 +350,8 @@ impl Serialize for Size {
         json.serialize_field("read_bytes_per_step", &self.read_bytes_per_step)?;
         json.serialize_field("persisted_bytes", &self.persisted_bytes)?;
         json.serialize_field("transfer_bytes", &self.transfer_bytes)?;
-        json.serialize_field("decode_flops", &None::<u64>)?;
-        json.serialize_field("prefill_flops", &None::<u64>)?;
+        json.serialize_field("decode_flops", &self.decode_flops)?;
+        json.serialize_field("prefill_flops", &self.prefill_flops)?;
         json.serialize_field("components", &self.components)?;
         json.serialize_field("warnings", &self.warnings)?;
         json.end()

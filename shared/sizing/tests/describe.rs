@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use kvscope_sizing::describe::{DecodeReads, Description, Needs, RanksHold, ReadRule, SCHEMA, describe};
+use kvscope_sizing::hardware::find_gpu;
+use kvscope_sizing::plan::{Subject, label};
 use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue, find_entry};
 use serde_json::{Value, json};
 
@@ -35,6 +37,25 @@ fn every_version_fits_the_schema() {
                 .map(|error| format!("{}: {error}", error.instance_path()))
                 .collect();
             assert!(errors.is_empty(), "{} {settings:?}: {errors:?}", entry.id);
+        }
+    }
+}
+
+/// With labels too, of every lifecycle, on a GPU and without.
+#[test]
+fn labels_fit_the_schema() {
+    let schema = schema();
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        let subject = Subject::of(entry, &architecture);
+        let settings = Settings { encoder_tokens: Some(1500), ..Settings::default() };
+        let mut document = describe(&entry.id, &architecture, &settings).unwrap();
+        for hardware in [None, Some((find_gpu("h200").unwrap(), 8)), Some((find_gpu("m4-max").unwrap(), 1))] {
+            let plan = label(&subject, &settings, &[Tokens::new(1000)], hardware).unwrap();
+            document.service.labels = Some(plan.labels);
+            let value = serde_json::to_value(&document).unwrap();
+            let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{}: {errors:?}", entry.id);
         }
     }
 }

@@ -1,10 +1,15 @@
 //! `kvscope plan`: one module a plan. Each asks the functions of `kvscope_sizing::plan` and prints their answer.
 
+mod capacity;
 mod compress;
+mod cost;
+mod handover;
 mod hardware;
+mod label;
 mod prefix;
 mod quantity;
 mod simulate;
+mod words;
 
 use clap::{Args, Subcommand};
 use kvscope_sizing::Warning;
@@ -21,6 +26,14 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Plan {
+    /// How many requests some GPUs hold, and what wrong formulas would admit
+    Capacity(capacity::Arguments),
+    /// Operations and bytes read of a decode step and a prefill, by part and layer
+    Cost(cost::Arguments),
+    /// What a prefill worker sends, how long that takes, and which link it needs
+    Handover(handover::Arguments),
+    /// What a scheduler should use instead of the prompt's length
+    Label(label::Arguments),
     /// The GPUs and links that plans know, with their datasheet figures
     Hardware(hardware::Arguments),
     /// What a second request reuses of a first one, under each engine's rules and a disk store's
@@ -44,6 +57,10 @@ fn print<A>(
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.plan {
+        Plan::Capacity(arguments) => capacity::run(arguments),
+        Plan::Handover(arguments) => handover::run(arguments),
+        Plan::Label(arguments) => label::run(arguments),
+        Plan::Cost(arguments) => cost::run(arguments),
         Plan::Hardware(arguments) => hardware::run(arguments),
         Plan::Prefix(arguments) => prefix::run(arguments),
         Plan::Compress(arguments) => compress::run(arguments),

@@ -63,6 +63,8 @@ pub struct Claim {
     pub published: Published,
     /// Whether the source rounded or cut to those digits.
     pub rounding: Rounding,
+    /// Percent by which the computed figure may be off, where inputs that the source rounded leave that much open.
+    pub within_percent: Option<Published>,
     /// The unit of both figures.
     pub unit: Unit,
     /// How the figure is computed.
@@ -152,6 +154,14 @@ impl Claim {
         Ok((Some(computed), Some(computed.minus(self.published.value())?)))
     }
 
+    fn is_within(&self, computed: Ratio) -> bool {
+        let Some(percent) = &self.within_percent else { return false };
+        let share = Ratio::new(1, 100).and_then(|hundredth| percent.value().times(hundredth));
+        let allowed = share.and_then(|share| share.times(self.published.value().magnitude()));
+        let off = computed.minus(self.published.value()).map(Ratio::magnitude);
+        matches!((off, allowed), (Ok(off), Ok(allowed)) if off <= allowed)
+    }
+
     /// What the computed figure comes to, and whether that is expected.
     fn finding(&self, computed: Option<Ratio>) -> (Finding<'_>, bool) {
         let Some(computed) = computed else {
@@ -164,7 +174,7 @@ impl Claim {
                 is_left_out || matches!(self.expected, Expected::NotComputed),
             );
         };
-        let same = self.published.has_digits_of(computed, self.rounding);
+        let same = self.published.has_digits_of(computed, self.rounding) || self.is_within(computed);
         let reproduced = Finding::Reproduced { under: self.assumption.as_deref() };
         let differs = |why: &str| Finding::Differs(why.to_owned());
         match (&self.expected, same) {

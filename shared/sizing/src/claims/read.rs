@@ -46,6 +46,7 @@ impl Claim {
             "statement",
             "published",
             "rounding",
+            "within_percent",
             "unit",
             "recipe",
             "assumption",
@@ -81,6 +82,10 @@ impl Claim {
                 Some("tens") => Rounding::Tens,
                 Some("exact") => Rounding::Exact,
                 Some(other) => return Err(unknown("rounding", other)),
+            },
+            within_percent: match claim.get("within_percent") {
+                None => None,
+                Some(_) => Some(published(claim, "within_percent")?),
             },
             unit: named(&text_of(claim, "unit")?, &Unit::ALL, Unit::name, "unit")?,
             recipe: recipe(get(claim, "recipe")?)?,

@@ -298,6 +298,7 @@ impl Morph<'_> {
             ratio: self.pick(Cause::Compression, &old.ratio, &new.ratio),
             own_store: self.pick(Cause::Sharing, &old.own_store, &new.own_store),
             index: self.index(old.index.as_ref(), new.index.as_ref()),
+            reindex: self.pick(Cause::Sharing, &old.reindex, &new.reindex),
             top_k: self.pick(Cause::IndexKeys, &old.top_k, &new.top_k),
             rows: self.pick(Cause::Compression, &old.rows, &new.rows),
         }

@@ -61,7 +61,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
 }
 
 /// What layers have in common where their mixers are the same: the kind, and their entries of per-layer lists.
-type Alike = (LayerKind, [Option<u64>; 4]);
+type Alike = (LayerKind, [Option<u64>; 5]);
 
 /// Layers with several attention blocks each.
 struct Blocks {

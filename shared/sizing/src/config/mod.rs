@@ -12,6 +12,7 @@ mod layers;
 mod shapes;
 mod sources;
 mod strict;
+mod weights;
 
 use serde_json::Value;
 
@@ -29,6 +30,7 @@ pub(crate) use shapes::{csa, hca, kda_mixer, product, sum, uneven};
 pub(crate) use sources::without_index_owner;
 pub use strict::Unknown;
 pub(crate) use strict::{Unread, report_unread};
+pub(crate) use weights::read_weights;
 
 /// Reads a config from its JSON text.
 ///

@@ -42,6 +42,7 @@ pub(super) struct Shapes<'f, 'a> {
     query_heads: Option<(String, Vec<u64>)>,
     indexers: Option<Vec<bool>>,
     stores: Option<(String, Vec<u64>)>,
+    index_sources: Option<(String, Vec<u64>)>,
 }
 
 impl<'f, 'a> Shapes<'f, 'a> {
@@ -55,18 +56,20 @@ impl<'f, 'a> Shapes<'f, 'a> {
             query_heads: per_layer(fields, &QUERY_HEADS, total)?,
             indexers: indexer_owners(fields, total)?,
             stores: fields.numbers("kv_source_layer_ids")?,
+            index_sources: fields.numbers("index_source_layer_ids")?,
         })
     }
 
     /// What a layer has of its own in the lists of one value a layer. Layers of one kind that agree in it have one shape.
-    pub(super) fn variant(&self, index: usize) -> [Option<u64>; 4] {
+    pub(super) fn variant(&self, index: usize) -> [Option<u64>; 5] {
         let listed = |list: &Option<(String, Vec<u64>)>| list.as_ref().map(|(_, values)| values[index]);
-        let owns_store = |(_, owners): &(String, Vec<u64>)| u64::from(owners.contains(&(index as u64)));
+        let is_listed = |(_, owners): &(String, Vec<u64>)| u64::from(owners.contains(&(index as u64)));
         [
             listed(&self.kv_heads),
             listed(&self.query_heads),
             self.indexers.as_ref().map(|owners| u64::from(owners[index])),
-            self.stores.as_ref().map(owns_store),
+            self.stores.as_ref().map(is_listed),
+            self.index_sources.as_ref().map(is_listed),
         ]
     }
 

@@ -1,6 +1,7 @@
 //! Operations of attention: every query head against each entry that is read, once for the score, once for the sum.
 
-use super::{Operand, Operations, product};
+use super::span::Span;
+use super::{Operand, Operations, Part, PartOperations, product};
 use crate::fact::Fact;
 use crate::format::{IndexFormat, KvFormat};
 use crate::growth::Growth;
@@ -54,21 +55,29 @@ impl Heads {
 impl Latent {
     /// Absorbed: 2 × heads × (rank + rope for the score, rank for the sum) for each entry. Expanded: as heads of their own.
     pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
-        let heads = query_heads(self.query_heads.as_ref())?;
-        let (rank, rope) = (self.rank.get(), self.rope.get());
-        if formats.mla_storage() != MlaStorage::Expanded {
-            let width = rank.saturating_mul(2).saturating_add(rope);
-            return Ok(vec![side(formats.latent().format, heads, &[heads, width, entries])?]);
+        if formats.mla_storage() == MlaStorage::Expanded {
+            return self.expanded_operations([formats.k().format, formats.v().format], entries);
         }
+        let heads = query_heads(self.query_heads.as_ref())?;
+        let width = self.rank.get().saturating_mul(2).saturating_add(self.rope.get());
+        Ok(vec![side(formats.latent().format, heads, &[heads, width, entries])?])
+    }
+
+    /// Those of a prefill, which expands latents to K and V of every head where the config gives their widths.
+    pub(super) fn prefill_operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
+        if self.nope.is_none() || self.v_width.is_none() {
+            return self.operations(formats, entries);
+        }
+        self.expanded_operations([KvFormat::Bf16; 2], entries)
+    }
+
+    fn expanded_operations(&self, [k, v]: [KvFormat; 2], entries: u64) -> Result<Vec<Operations>> {
+        let heads = query_heads(self.query_heads.as_ref())?;
         let part = |fact: &Option<Fact>| fact.as_ref().map_or(0, Fact::get);
-        let (k_width, v_width) = (part(&self.nope).saturating_add(rope), part(&self.v_width));
-        Ok(vec![
-            side(formats.k().format, 1, &[heads, k_width, entries])?,
-            side(formats.v().format, 1, &[heads, v_width, entries])?,
-        ])
+        let k_width = part(&self.nope).saturating_add(self.rope.get());
+        Ok(vec![side(k, 1, &[heads, k_width, entries])?, side(v, 1, &[heads, part(&self.v_width), entries])?])
     }
 }
-
 /// Two operations for each of the product of `factors`, on values that are stored in `format`.
 fn side(format: KvFormat, rows: u64, factors: &[u64]) -> Result<Operations> {
     let flops = product(&[2, product(factors)?])?;
@@ -76,8 +85,13 @@ fn side(format: KvFormat, rows: u64, factors: &[u64]) -> Result<Operations> {
 }
 
 impl IndexKeys {
-    /// 2 × query heads × width for every key.
-    pub(super) fn operations(&self, formats: &Formats, n: Tokens) -> Result<Operations> {
+    /// 2 × query heads × width for every key, of which at most `cap` are scored.
+    pub(super) fn operations(
+        &self,
+        formats: &Formats,
+        span: Span,
+        cap: Option<u64>,
+    ) -> Result<PartOperations> {
         let heads = self.query_heads.as_ref().ok_or_else(|| {
             Error::field(
                 "index_n_heads",
@@ -91,67 +105,73 @@ impl IndexKeys {
             name if name == IndexFormat::Fp4.name() => Operand::Fp4,
             other => return Err(no_operand("index_dtype", other)),
         };
-        let flops = product(&[2, heads.get(), self.width.get(), component.growth.entries(n)])?;
-        Ok(Operations { operand, rows: heads.get(), flops })
+        let flops = product(&[2, heads.get(), self.width.get(), span.entries(self.pool.get(), cap)?])?;
+        Ok((Part::Indexer, Operations { operand, rows: heads.get(), flops }))
     }
 }
 
 impl CompressedAttention {
     /// Every head against each entry and window record that is read (one vector is K and V), the indexer, and the
     /// compressor's weighted sum over its rows.
-    pub(super) fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
+    pub(super) fn operations(&self, formats: &Formats, span: Span) -> Result<Vec<PartOperations>> {
         let heads = query_heads(self.query_heads.as_ref())?;
         let core = |format: &str, entries: u64| {
-            Ok(Operations {
-                operand: format.parse().map(kv_operand).map_err(|_| no_operand("kv_dtype", format))?,
-                rows: heads,
-                flops: product(&[4, heads, self.width.get(), entries])?,
-            })
+            let operand = format.parse().map(kv_operand).map_err(|_| no_operand("kv_dtype", format))?;
+            let flops = product(&[4, heads, self.width.get(), entries])?;
+            Ok((Part::Core, Operations { operand, rows: heads, flops }))
         };
         let mut all = Vec::new();
         for component in self.components(formats)? {
             if component.kind == ComponentKind::WindowKv {
-                all.push(core(component.format, component.growth.entries(n))?);
+                all.push(core(component.format, span.entries(1, Some(self.window.get()))?)?);
             }
         }
         let Some(branch) = &self.compression else { return Ok(all) };
         let store = self.store(branch, formats)?;
-        all.push(core(store.format, self.entries_read(n))?);
+        all.push(core(store.format, self.entries_read(span)?)?);
         if let Some(index) = &branch.index {
-            all.push(index.operations(formats, n)?);
+            all.push(index.operations(formats, span, None)?);
+        }
+        if let Some(other) = &branch.reindex {
+            all.push(other.keys.operations(formats, span, other.candidates.as_ref().map(Fact::get))?);
         }
         if let Some(rows) = &branch.rows {
-            all.push(rows.operations()?);
+            all.push((Part::Compressor, rows.operations(span)?));
         }
         Ok(all)
     }
 
-    /// Bytes of an earlier layer's store that this layer reads.
-    pub(super) fn borrowed_bytes(&self, formats: &Formats, n: Tokens) -> Result<Bytes> {
-        self.borrowed_store(formats)?.map_or(Ok(Bytes::ZERO), |store| store.read_bytes(n))
+    /// Bytes of an earlier layer's store and index keys that this layer reads.
+    pub(super) fn borrowed_bytes(&self, formats: &Formats, n: Tokens) -> Result<[Bytes; 2]> {
+        let store = self.borrowed_store(formats)?.map_or(Ok(Bytes::ZERO), |store| store.read_bytes(n))?;
+        let reindex = self.compression.as_ref().and_then(|branch| branch.reindex.as_ref());
+        let keys = reindex.map_or(Ok(Bytes::ZERO), |other| {
+            let growth = other.keys.component(formats)?.growth;
+            let candidates = other.candidates.as_ref().map_or(u64::MAX, Fact::get);
+            growth.entry().times(growth.entries(n).min(candidates))
+        })?;
+        Ok([store, keys])
     }
 
     /// Window records and entries that every head attends to.
-    pub(super) fn attended(&self, formats: &Formats, n: Tokens) -> Result<u64> {
-        let window = self.components(formats)?.into_iter().find(|one| one.kind == ComponentKind::WindowKv);
-        let window = window.map_or(0, |window| window.growth.entries(n));
-        Ok(window.saturating_add(self.entries_read(n)))
+    pub(super) fn attended(&self, span: Span) -> Result<u64> {
+        let window = span.entries(1, Some(self.window.get()))?;
+        Ok(window.saturating_add(self.entries_read(span)?))
     }
 
-    fn entries_read(&self, n: Tokens) -> u64 {
-        let Some(branch) = &self.compression else { return 0 };
-        let entries = n.get() / branch.ratio.get().max(1);
-        branch.top_k.as_ref().map_or(entries, |limit| limit.get().min(entries))
+    fn entries_read(&self, span: Span) -> Result<u64> {
+        let Some(branch) = &self.compression else { return Ok(0) };
+        span.entries(branch.ratio.get(), branch.top_k.as_ref().map(Fact::get))
     }
 }
 
 impl CompressorRows {
     /// Half of each row are values, half are weights: one multiply-add for each pair.
-    fn operations(&self) -> Result<Operations> {
+    fn operations(&self, span: Span) -> Result<Operations> {
         Ok(Operations {
             operand: Operand::F32,
             rows: 1,
-            flops: product(&[self.rows.get(), self.values.get()])?,
+            flops: product(&[self.rows.get(), self.values.get(), span.tokens()])?,
         })
     }
 }

@@ -1,18 +1,33 @@
 //! What one decode step costs: the state that it reads and writes, and the operations of its attention core.
 //!
-//! Counted is what touches state: scores, weighted sums, indexers, compressors, recurrences and convolutions.
-//! Projections, experts and norms do not depend on the state and are not here. A multiply-add counts as two operations.
+//! [`StepCost`] counts what touches state: scores, weighted sums, indexers, compressors, recurrences and convolutions.
+//! Projections and experts do not depend on the state; [`ModelCost`] has both. A multiply-add counts as two operations.
 //! Exponentials, of a softmax's weights and of a recurrence's decay, are counted apart, since no machine is equally fast at
 //! both and no published count of attention has them among its operations.
 
 mod attention;
+mod model;
+mod part;
 mod recurrent;
+mod span;
+
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fact::Fact;
 use crate::mixer::Mixer;
 use crate::settings::Formats;
 use crate::{Bytes, Error, Result, Tokens, word_record};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use model::whole;
+pub use model::{CostOf, CostRow, FlopWeights, ModelCost, Phase, Types};
+pub use part::Part;
+pub(crate) use span::Span;
+
+/// Operations and the part of a layer that does them.
+pub(crate) type PartOperations = (Part, Operations);
 
 /// What one decode step does to the state.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -60,6 +75,17 @@ pub enum Operand {
 }
 
 word_record!(Operand, name, [F32, Bf16, Fp8, Fp4]);
+
+impl FromStr for Operand {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::F32, Self::Bf16, Self::Fp8, Self::Fp4];
+        all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            Error::setting("dtype", format!("{text:?} is no type of operands; known: f32, bf16, fp8, fp4"))
+        })
+    }
+}
 
 impl Operand {
     /// The word in JSON and on screen.
@@ -165,33 +191,34 @@ impl Mixer {
             cost.appended_bytes = cost.appended_bytes.plus(component.appended_bytes(n))?;
         }
         if let Self::Compressed(attention) = self {
-            cost.borrowed_bytes = attention.borrowed_bytes(formats, n)?;
+            cost.borrowed_bytes = Bytes::total(attention.borrowed_bytes(formats, n)?)?;
             cost.read_bytes = cost.read_bytes.plus(cost.borrowed_bytes)?;
         }
-        for operations in self.operations(formats, n)? {
+        let span = Span::Step(n);
+        for (_, operations) in self.operations(formats, span)? {
             cost.add(operations)?;
         }
         cost.exponentials = match self {
             Self::Recurrent(recurrent) => recurrent.recurrence.exponentials()?,
-            _ => product(&[self.query_heads()?, self.attended(formats, n)?])?,
+            _ => product(&[self.query_heads()?, self.attended(formats, span)?])?,
         };
         Ok(cost)
     }
 
-    /// Entries that each query head attends to at `n` tokens; none without attention.
-    fn attended(&self, formats: &Formats, n: Tokens) -> Result<u64> {
-        let up_to = |limit: u64| limit.min(n.get());
-        Ok(match self {
-            Self::Full(_) | Self::Mla(_) => n.get(),
-            Self::IndexedFull(_, index) => index.budget().map_or(n.get(), up_to),
-            Self::Sliding { window: limit, .. } | Self::Chunked { chunk: limit, .. } => up_to(limit.get()),
+    /// Entries that each query head attends to; none without attention.
+    fn attended(&self, formats: &Formats, span: Span) -> Result<u64> {
+        match self {
+            Self::Full(_) | Self::Mla(_) => span.entries(1, None),
+            Self::IndexedFull(_, index) => span.entries(1, index.budget()),
+            Self::Sliding { window, .. } => span.entries(1, Some(window.get())),
+            Self::Chunked { chunk, .. } => span.chunk_entries(chunk.get()),
             Self::Cross { encoder_tokens, .. } => {
-                attention::encoder_tokens(formats, encoder_tokens.as_ref())?
+                span.each(attention::encoder_tokens(formats, encoder_tokens.as_ref())?)
             }
-            Self::Dsa { top_k, .. } => top_k.as_ref().map_or(n.get(), |limit| up_to(limit.get())),
-            Self::Compressed(attention) => attention.attended(formats, n)?,
-            Self::Recurrent(_) | Self::None => 0,
-        })
+            Self::Dsa { top_k, .. } => span.entries(1, top_k.as_ref().map(Fact::get)),
+            Self::Compressed(attention) => attention.attended(span),
+            Self::Recurrent(_) | Self::None => Ok(0),
+        }
     }
 
     fn query_heads(&self) -> Result<u64> {
@@ -208,30 +235,48 @@ impl Mixer {
         attention::query_heads(heads.as_ref())
     }
 
-    fn operations(&self, formats: &Formats, n: Tokens) -> Result<Vec<Operations>> {
-        let attended = self.attended(formats, n)?;
-        match self {
+    /// The operations on the state, by the part of the layer that does them.
+    pub(crate) fn operations(&self, formats: &Formats, span: Span) -> Result<Vec<PartOperations>> {
+        let attended = self.attended(formats, span)?;
+        let core = |all: Vec<Operations>| all.into_iter().map(|one| (Part::Core, one)).collect::<Vec<_>>();
+        Ok(match self {
             Self::Full(heads) | Self::Sliding { heads, .. } | Self::Chunked { heads, .. } => {
-                heads.operations(formats, attended)
+                core(heads.operations(formats, attended)?)
             }
             Self::IndexedFull(heads, index) => {
-                let mut all = heads.operations(formats, attended)?;
-                all.push(index.operations(formats, n)?);
-                Ok(all)
+                let mut all = core(heads.operations(formats, attended)?);
+                all.push(index.operations(formats, span, None)?);
+                all
             }
-            Self::Cross { heads, .. } => heads.cross_operations(formats, attended),
-            Self::Mla(latent) => latent.operations(formats, attended),
+            Self::Cross { heads, .. } => core(heads.cross_operations(formats, attended)?),
+            Self::Mla(latent) => core(match span {
+                Span::Step(_) => latent.operations(formats, attended)?,
+                Span::Prefill(_) => latent.prefill_operations(formats, attended)?,
+            }),
             Self::Dsa { latent, index, .. } => {
-                let mut all = latent.operations(formats, attended)?;
+                let mut all = core(latent.operations(formats, attended)?);
                 if let Some(index) = index {
-                    all.push(index.operations(formats, n)?);
+                    all.push(index.operations(formats, span, None)?);
                 }
-                Ok(all)
+                all
             }
-            Self::Compressed(attention) => attention.operations(formats, n),
-            Self::Recurrent(recurrent) => recurrent.operations(formats),
-            Self::None => Ok(Vec::new()),
+            Self::Compressed(attention) => attention.operations(formats, span)?,
+            Self::Recurrent(recurrent) => recurrent.operations(formats, span)?,
+            Self::None => Vec::new(),
+        })
+    }
+
+    /// Bytes of state that a step reads, by the part that reads them.
+    pub(crate) fn part_reads(&self, formats: &Formats, n: Tokens) -> Result<Vec<(Part, Bytes)>> {
+        let mut all = Vec::new();
+        for component in self.components(formats)? {
+            all.push((Part::reading(component.kind), component.read_bytes(n)?));
         }
+        if let Self::Compressed(attention) = self {
+            let [store, keys] = attention.borrowed_bytes(formats, n)?;
+            all.extend([(Part::Core, store), (Part::Indexer, keys)]);
+        }
+        Ok(all)
     }
 }
 
@@ -243,153 +288,4 @@ fn product(factors: &[u64]) -> Result<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Settings, find_entry};
-
-    /// The cost of the layer classes of a catalogue version that have `name`, one layer each.
-    fn cost(id: &str, name: &str, n: u64) -> StepCost {
-        let architecture = find_entry(id).unwrap().architecture().unwrap();
-        let formats = architecture.formats(&Settings::default());
-        let mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
-        let mixer = mixers.into_iter().find(|mixer| mixer.name() == name).unwrap();
-        mixer.step_cost(&formats, Tokens::new(n)).unwrap()
-    }
-
-    fn one(operand: Operand, rows: u64, flops: u64) -> Operations {
-        Operations { operand, rows, flops }
-    }
-
-    #[test]
-    fn grouped_queries() {
-        // MiniMax-M2.7: 48 query heads on 8 K/V heads of 128: 2 × 48 × 256 operations and 8 × 256 × 2 bytes a token.
-        let cost = cost("minimax-m2.7", "GQA", 1000);
-        assert_eq!(cost.operations, [one(Operand::Bf16, 6, 24_576_000)]);
-        assert_eq!((cost.read_bytes.get(), cost.appended_bytes.get()), (4_096_000, 4096));
-        assert_eq!(cost.exponentials, 48 * 1000);
-        // Operations over bytes: the group of 6 queries for each bf16 value.
-        assert!((cost.intensity().unwrap() - 6.0).abs() < 1e-12);
-    }
-
-    /// DeepSeek-V3.2 (arXiv 2512.02556; terms of the count by hand): core 128 × min(2048, L) × 2 × (576 + 512), indexer
-    /// 64 × 128 × 2 × L; times 61 layers at L = 1e6 they are 35 GFLOP in bf16 and 999 GFLOP in fp8.
-    #[test]
-    fn sparse_latents_and_their_indexer() {
-        let cost = cost("deepseek-v3.2", "DSA", 1_000_000);
-        assert_eq!(
-            cost.operations,
-            [one(Operand::Bf16, 128, 570_425_344), one(Operand::Fp8, 64, 16_384_000_000)]
-        );
-        let total = cost.times(61).unwrap();
-        assert_eq!(total.operations[0].flops / 1_000_000_000, 34);
-        assert_eq!(total.operations[1].flops / 1_000_000_000, 999);
-    }
-
-    /// DeepSeek-V4-Pro (arXiv 2606.19348): 30 CSA layers of 128 heads, 64 × 128 indexer over L / 4 keys in FP4, top 1024;
-    /// 31 HCA layers. At L = 1e6 the core is 147 and the indexer 61 GFLOP in FP8-equivalents (bf16 2, FP4 0.5).
-    #[test]
-    fn compressed_attention_adds_up_to_core_and_indexer() {
-        let csa = cost("deepseek-v4-pro", "CSA", 1_000_000).times(30).unwrap();
-        let hca = cost("deepseek-v4-pro", "HCA", 1_000_000).times(31).unwrap();
-        let all = csa.plus(hca).unwrap();
-        let flops = |operand| {
-            all.operations.iter().filter(|one| one.operand == operand).map(|one| one.flops).sum::<u64>()
-        };
-        // Core in entries: 30 × (1024 + 128) + 31 × (7812 + 128), each 128 heads × 2 × 1024; records are fp8.
-        let entries = 30 * (1024 + 128) + 31 * (7812 + 128);
-        assert_eq!(flops(Operand::Fp8), entries * 128 * 2 * 1024);
-        assert_eq!(all.exponentials, entries * 128);
-        assert_eq!(flops(Operand::Fp8) * 2 / 1_000_000_000, 147);
-        assert_eq!(flops(Operand::Fp4), 30 * 64 * 128 * 2 * 250_000);
-        assert_eq!(flops(Operand::Fp4) / 2 / 1_000_000_000, 61);
-    }
-
-    /// DeepSeek-V4.1: a layer that borrows its store still reads 512 entries of 288 bytes, and its window of 128 × 528.
-    #[test]
-    fn a_borrowed_store_is_read() {
-        let architecture = find_entry("deepseek-v4.1-flash").unwrap().architecture().unwrap();
-        let formats = architecture.formats(&Settings::default());
-        let borrower = architecture.layers().nth(3).unwrap();
-        let cost = borrower.mixers[0].step_cost(&formats, Tokens::new(100_000)).unwrap();
-        assert_eq!(cost.borrowed_bytes.get(), 512 * 288);
-        assert_eq!(cost.read_bytes.get(), 512 * 288 + 128 * 528);
-    }
-
-    #[test]
-    fn recurrences_read_and_write_their_state() {
-        // Qwen3-Next: 32 value heads of 128 × 128, a 4-tap convolution over 2 × 16 × 128 + 32 × 128 channels.
-        let cost = cost("qwen3-next-80b-a3b", "gated DeltaNet", 5);
-        let state = 32 * 128 * 128;
-        assert_eq!(cost.rewritten_bytes, cost.read_bytes);
-        assert_eq!(cost.appended_bytes, Bytes::ZERO);
-        let flops = |rows| cost.operations.iter().filter(|o| o.rows == rows).map(|o| o.flops).sum::<u64>();
-        assert_eq!(flops(1), 7 * state + 2 * 4 * 8192);
-    }
-
-    #[test]
-    fn a_decay_for_every_value_needs_an_exponential_for_every_value() {
-        // Jamba-1.5-Large: 16,384 channels with a state of 16, a 4-tap convolution.
-        let mamba1 = cost("jamba-1.5-large", "Mamba-1", 5);
-        let state = 16_384 * 16;
-        assert_eq!((mamba1.exponentials, mamba1.flops()), (state, 6 * state + 2 * 4 * 16_384));
-        assert_eq!(mamba1.times(3).unwrap().plus(mamba1).unwrap().exponentials, 4 * state);
-        assert_eq!(cost("nemotron-3-nano-30b-a3b", "Mamba-2", 5).exponentials, 0);
-    }
-
-    /// Its published config says how many heads keys have, not how many queries.
-    const WITHOUT_HEADS: [&str; 1] = ["gemma-4-12b"];
-
-    #[test]
-    fn every_layer_of_the_catalogue_has_a_cost_or_says_what_is_missing() {
-        let mut without_heads = Vec::new();
-        for entry in crate::catalogue() {
-            let architecture = entry.architecture().unwrap();
-            let settings = Settings { encoder_tokens: Some(1500), ..Settings::default() };
-            let formats = architecture.formats(&settings);
-            for mixer in architecture.classes().iter().flat_map(|class| &class.mixers) {
-                match mixer.step_cost(&formats, Tokens::new(4096)) {
-                    Ok(cost) => assert!(cost.flops() > 0 || *mixer == Mixer::None, "{}: {mixer:?}", entry.id),
-                    Err(error) => {
-                        assert!(error.place().is_some_and(|place| place.contains("heads")), "{error}");
-                        without_heads.push(entry.id.as_str());
-                    }
-                }
-            }
-        }
-        without_heads.dedup();
-        assert_eq!(without_heads, WITHOUT_HEADS);
-    }
-
-    #[test]
-    fn each_side_computes_in_its_own_format() {
-        let operations = |id: &str, settings: &Settings| {
-            let architecture = find_entry(id).unwrap().architecture().unwrap();
-            let formats = architecture.formats(settings);
-            let mixer = architecture.classes()[0].mixers[0].clone();
-            mixer.step_cost(&formats, Tokens::new(1000)).unwrap().operations
-        };
-        let mut settings = Settings::default();
-        settings.set("k_dtype", "q8_0").unwrap();
-        settings.set("v_dtype", "q4_0").unwrap();
-        // Qwen3-8B: 32 query heads on 8 of 128: 2 × 32 × 128 × 1000 for the score, as many for the sum.
-        let half = 2 * 32 * 128 * 1000;
-        assert_eq!(
-            operations("qwen3-8b", &settings),
-            [one(Operand::Fp8, 4, half), one(Operand::Fp4, 4, half)]
-        );
-        // DeepSeek-V3 expanded: 128 heads, K of 128 + 64 values, V of 128.
-        settings.set("mla_storage", "expanded").unwrap();
-        let side = |width: u64| 2 * 128 * width * 1000;
-        assert_eq!(
-            operations("deepseek-v3", &settings),
-            [one(Operand::Fp8, 1, side(192)), one(Operand::Fp4, 1, side(128))]
-        );
-    }
-
-    #[test]
-    fn operations_beyond_64_bits_are_an_error() {
-        let half = |operand| StepCost { operations: vec![one(operand, 1, 1 << 63)], ..StepCost::default() };
-        assert!(half(Operand::F32).plus(half(Operand::Bf16)).is_err());
-        assert!(half(Operand::F32).times(2).is_err());
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! Operations of recurrences: a fixed number for every value of the state.
 
-use super::{Operand, Operations, product};
+use super::span::Span;
+use super::{Operand, Operations, Part, PartOperations, product};
 use crate::Result;
 use crate::format::StateFormat;
 use crate::mixer::{Conv, Recurrence, Recurrent};
@@ -8,14 +9,15 @@ use crate::settings::Formats;
 
 impl Recurrent {
     /// The recurrence and the convolution before it.
-    pub(super) fn operations(&self, formats: &Formats) -> Result<Vec<Operations>> {
+    pub(super) fn operations(&self, formats: &Formats, span: Span) -> Result<Vec<PartOperations>> {
         let mut all = Vec::with_capacity(2);
         if let Some(values) = self.recurrence.values() {
-            let flops = product(&[self.recurrence.operations_a_value(), product(&values)?])?;
-            all.push(Operations { operand: operand(formats.recurrent().format), rows: 1, flops });
+            let flops = product(&[self.recurrence.operations_a_value(), product(&values)?, span.tokens()])?;
+            let operand = operand(formats.recurrent().format);
+            all.push((Part::Recurrence, Operations { operand, rows: 1, flops }));
         }
         if let Some(conv) = &self.conv {
-            all.push(conv.operations(formats)?);
+            all.push((Part::Convolution, conv.operations(formats, span)?));
         }
         Ok(all)
     }
@@ -63,8 +65,8 @@ impl Recurrence {
 
 impl Conv {
     /// One multiply-add for every tap and channel.
-    fn operations(&self, formats: &Formats) -> Result<Operations> {
-        let flops = product(&[2, self.kernel.get(), self.channels.get()])?;
+    fn operations(&self, formats: &Formats, span: Span) -> Result<Operations> {
+        let flops = product(&[2, self.kernel.get(), self.channels.get(), span.tokens()])?;
         Ok(Operations { operand: operand(formats.conv().format), rows: 1, flops })
     }
 }

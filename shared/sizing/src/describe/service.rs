@@ -5,6 +5,8 @@ use super::layout::Payload;
 use super::lifecycle::{Needs, PrefixHit};
 use crate::growth::Growth;
 use crate::mixer::{Mixer, Recurrence};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::plan::Label;
 use crate::settings::Settings;
 use crate::state::{ComponentKind, StateComponent};
 use crate::{Bytes, Error, Result, Tokens};
@@ -21,6 +23,10 @@ pub struct Service {
     pub reuse: Reuse,
     /// The same by component, in the order of `lifecycle`.
     pub components: Vec<ComponentService>,
+    /// What a scheduler should use instead of the prompt's length, on hardware that was asked for.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<Label>>,
 }
 
 /// A run of tokens that is cached, found and moved together.
@@ -101,7 +107,7 @@ impl TensorParallel {
 
 /// How engines divide a component over ranks: K/V by heads, states by heads or channels; a latent, the keys of an
 /// indexer and compressed entries belong to all heads, so every rank has them whole.
-pub(super) fn ranks(mixer: &Mixer, component: &StateComponent) -> TensorParallel {
+pub(crate) fn ranks(mixer: &Mixer, component: &StateComponent) -> TensorParallel {
     match mixer {
         Mixer::IndexedFull(..) if component.kind == ComponentKind::IndexKey => TensorParallel::SAME,
         Mixer::Full(heads)
@@ -184,7 +190,13 @@ pub(super) fn service(groups: &[Group], block: Block, settings: &Settings) -> Re
         components.push(component_service(index, group, &block, own)?);
     }
     let reuse = Reuse { granularity_tokens: granularity, needs };
-    Ok(Service { block, reuse, components })
+    Ok(Service {
+        block,
+        reuse,
+        components,
+        #[cfg(not(target_arch = "wasm32"))]
+        labels: None,
+    })
 }
 
 fn component_service(

@@ -134,6 +134,18 @@ pub fn settings_in(query: &Query<'_>, memory: Bytes) -> Result<Settings> {
     })
 }
 
+/// What the engine reserves on one rank for `batch` requests of `context` tokens each.
+///
+/// # Errors
+///
+/// Settings that do not fit the model, or a figure beyond 64 bits.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn reserved_for(query: &Query<'_>, context: Tokens, batch: u64) -> Result<Bytes> {
+    let asked = Query { context: Some(context), batch, ..query.clone() };
+    let settings = of_requests(&asked)?;
+    reserved_bytes(&Query { settings: &settings, ..asked })
+}
+
 /// The largest number up to `limit` that fits, or the first error on the way to it.
 fn largest_where(limit: u64, fits: impl Fn(u64) -> Result<bool>) -> Result<u64> {
     let failed = RefCell::new(None);

@@ -39,10 +39,21 @@ pub struct Compression {
     pub own_store: bool,
     /// The indexer's keys, where this layer keeps them.
     pub index: Option<IndexKeys>,
+    /// The keys of an earlier layer that this layer scores anew, where it borrows them.
+    pub reindex: Option<Box<Reindex>>,
     /// Entries that a query reads; all where absent.
     pub top_k: Option<Fact>,
     /// Rows that the compressor holds until a group is whole.
     pub rows: Option<CompressorRows>,
+}
+
+/// Index keys of an earlier layer that a layer scores to choose entries of its own (CSA2's Reindex layers).
+#[derive(Clone, Debug, Hash, PartialEq)]
+pub struct Reindex {
+    /// The earlier layer's keys.
+    pub keys: IndexKeys,
+    /// Keys that are scored: the candidates that the earlier layer left; all where absent.
+    pub candidates: Option<Fact>,
 }
 
 /// What a compressor keeps: `rows` rows of `values` FP32 values.

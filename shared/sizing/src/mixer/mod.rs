@@ -9,7 +9,7 @@ mod latent;
 mod recurrent;
 
 pub use attention::Heads;
-pub use compressed::{CompressedAttention, Compression, CompressorRows, Generation};
+pub use compressed::{CompressedAttention, Compression, CompressorRows, Generation, Reindex};
 pub use latent::{IndexKeys, IndexLayout, Latent};
 pub use recurrent::{Conv, Recurrence, Recurrent};
 

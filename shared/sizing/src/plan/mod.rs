@@ -9,11 +9,30 @@ pub mod offload;
 pub mod prefix;
 pub mod simulation;
 
+mod capacity;
+mod cost;
+mod handover;
+mod label;
+mod memory;
+mod mix;
 mod published;
 mod sensitivity;
+mod subject;
+mod work;
+mod wrong;
 
+pub use capacity::{CapacityAt, CapacityPlan, CapacityQuestion, FrontierPoint, MixCapacity, capacity};
+pub use cost::{CostPlan, CostQuestion, cost};
+pub use handover::{
+    ChosenLink, HandoverAt, HandoverPart, HandoverPlan, HandoverQuestion, LinkTime, PrefillTime, handover,
+};
+pub use label::{HardwareLabel, Label, LabelPlan, label};
+pub use memory::{Memory, MemoryQuestion};
+pub use mix::Mix;
 pub(crate) use published::published_figure;
 pub use sensitivity::{Sensitivity, sensitivities};
+pub use subject::Subject;
+pub use wrong::WrongFormula;
 
 use crate::{Error, Result};
 

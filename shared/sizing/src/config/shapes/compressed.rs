@@ -2,7 +2,9 @@
 
 use super::{QUERY_HEADS, Shapes, product, sum};
 use crate::fact::{Fact, Source};
-use crate::mixer::{CompressedAttention, Compression, CompressorRows, Generation, IndexKeys, IndexLayout};
+use crate::mixer::{
+    CompressedAttention, Compression, CompressorRows, Generation, IndexKeys, IndexLayout, Reindex,
+};
 use crate::{Error, Result};
 
 impl Shapes<'_, '_> {
@@ -42,13 +44,37 @@ impl Shapes<'_, '_> {
         let keys = self.csa_index(&ratio)?;
         let (_, owners) = self.stores.as_ref().expect("CSA2 is chosen where the list is present");
         let own_store = owners.contains(&(index as u64));
+        let scores_again = !own_store
+            && self.index_sources.as_ref().is_some_and(|(_, layers)| layers.contains(&(index as u64)));
+        let reindex = if scores_again {
+            Some(Box::new(Reindex { keys: keys.clone(), candidates: self.candidates(index)? }))
+        } else {
+            None
+        };
         Ok(Compression {
             own_store,
+            reindex,
             top_k: keys.top_k.clone(),
             index: own_store.then_some(keys),
             ratio,
             rows: None,
         })
+    }
+
+    /// Keys that layers behind `candidate_source_layer_id` score: the blocks that it chose, and their width.
+    fn candidates(&self, index: usize) -> Result<Option<Fact>> {
+        let fields = self.fields;
+        let Some(source) = fields.number("candidate_source_layer_id")? else { return Ok(None) };
+        let (Some(blocks), Some(width)) =
+            (fields.count("candidate_topk_blocks")?, fields.count("candidate_block_size")?)
+        else {
+            return Ok(None);
+        };
+        if index as u64 <= source.get() {
+            return Ok(None);
+        }
+        let candidates = product(&[blocks.get(), width.get()])?;
+        Ok(Some(Fact::derived(candidates, format!("{} × {}", blocks.source(), width.source()))))
     }
 
     fn csa_index(&self, ratio: &Fact) -> Result<IndexKeys> {
@@ -69,6 +95,7 @@ pub(crate) fn csa(ratio: Fact, width: &Fact, index: IndexKeys) -> Result<Compres
     let values = product(&[4, sum(&[width.get(), index.width.get()])?])?;
     Ok(Compression {
         own_store: true,
+        reindex: None,
         top_k: index.top_k.clone(),
         rows: Some(CompressorRows {
             rows: Fact::derived(rows, "2 × ratio: groups overlap by one"),
@@ -87,6 +114,7 @@ pub(crate) fn hca(ratio: Fact, width: &Fact) -> Result<Compression> {
     let values = product(&[2, width.get()])?;
     Ok(Compression {
         own_store: true,
+        reindex: None,
         index: None,
         top_k: None,
         rows: Some(CompressorRows {

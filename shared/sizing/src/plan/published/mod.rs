@@ -1,5 +1,8 @@
 //! Figures of plans as claims ask for them: `{"of": NAME, …}` names a figure and its inputs.
 
+mod cost;
+mod handover;
+
 use serde_json::{Map, Value};
 
 use super::{compression, offload, prefix};
@@ -52,6 +55,15 @@ pub(crate) fn published_figure(recipe: &Map<String, Value>) -> Result<PublishedF
     let name: String = field(recipe, "of")?;
     let mut inputs = Inputs::new(recipe);
     let figure = match name.as_str() {
+        "step_flops" => cost::step_flops(&mut inputs)?,
+        "step_flops_growth" => cost::step_flops_growth(&mut inputs)?,
+        "step_read" => cost::step_read(&mut inputs)?,
+        "intensity" => cost::intensity(&mut inputs)?,
+        "parameters" => cost::parameters(&mut inputs)?,
+        "handover_bytes" => handover::bytes(&mut inputs)?,
+        "handover_rate" => handover::rate(&mut inputs)?,
+        "payload_by_slope" => handover::by_slope(&mut inputs)?,
+        "printed_rate" => handover::printed_rate(&mut inputs)?,
         "required_egress" => required_egress(&mut inputs)?,
         "prefix_saved" => prefix::published::saved(&mut inputs)?,
         "prefix_replayed" => prefix::published::replayed(&mut inputs)?,

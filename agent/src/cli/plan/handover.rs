@@ -1,0 +1,188 @@
+use std::fmt::Write as _;
+
+use clap::Args;
+use kvscope_sizing::hardware::{LinkClass, find_gpu, find_link, links};
+use kvscope_sizing::plan::{ChosenLink, HandoverAt, HandoverPlan, HandoverQuestion, PrefillTime, handover};
+use kvscope_sizing::{Bytes, UnitSystem};
+
+use super::cost::TypeChoice;
+use super::words::{bit_rate, seconds};
+use crate::cli::request::{Accounting, Contexts, warn};
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::output::{self, Figures};
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Catalogue id, config.json or GGUF file, folder, or - for standard input
+    #[arg(value_name = "MODEL")]
+    model: String,
+    #[command(flatten)]
+    contexts: Contexts,
+    #[command(flatten)]
+    accounting: Accounting,
+    #[command(flatten)]
+    types: TypeChoice,
+    /// GPU of the prefill instances: h200, see `kvscope plan hardware`
+    #[arg(long, value_name = "GPU")]
+    gpu: String,
+    /// GPUs of one instance
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    count: u64,
+    /// GPUs that prefill, of all instances together
+    #[arg(long, value_name = "N")]
+    fleet: Option<u64>,
+    /// Links by their names, with commas; every network link where none is given
+    #[arg(long, value_delimiter = ',', value_name = "LINK")]
+    link: Vec<String>,
+    /// A link of your own by its bytes a second: 23GB, 137GB
+    #[arg(long, value_name = "BYTES")]
+    bandwidth: Option<String>,
+    /// Microseconds until its first byte
+    #[arg(long, default_value_t = 0.0, requires = "bandwidth", value_name = "MICROSECONDS")]
+    start_us: f64,
+    /// Microseconds that each block adds on it
+    #[arg(long, default_value_t = 0.0, requires = "bandwidth", value_name = "MICROSECONDS")]
+    alpha_us: f64,
+    /// Blocks that a payload is sent in
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    blocks: u64,
+    /// Seconds of the prefill, one for each context, measured or published
+    #[arg(long, value_delimiter = ',', value_name = "SECONDS")]
+    prefill_seconds: Vec<f64>,
+    /// Percent of the datasheet's rate that a prefill reaches, where no seconds are given
+    #[arg(long, default_value_t = 40.0, value_name = "PERCENT")]
+    efficiency: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.accounting.logical_settings_and(&["tp"])?;
+    let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
+    let contexts = match arguments.contexts.tokens()?.as_slice() {
+        [] => vec![arguments.contexts.one()?],
+        given => given.to_vec(),
+    };
+    let tp = settings.tp.unwrap_or(1);
+    let alone = kvscope_sizing::Settings { tp: None, ..settings };
+    let prefill = if arguments.prefill_seconds.is_empty() {
+        PrefillTime::Estimated { percent: arguments.efficiency, types: arguments.types.types(&model)? }
+    } else {
+        PrefillTime::Given(&arguments.prefill_seconds)
+    };
+    let chosen = chosen_links(arguments)?;
+    let question = HandoverQuestion {
+        contexts: &contexts,
+        settings: &alone,
+        gpu: find_gpu(&arguments.gpu)?,
+        count: arguments.count,
+        tp,
+        fleet: arguments.fleet,
+        links: &chosen,
+        blocks: arguments.blocks,
+        prefill,
+    };
+    let plan = handover(&model.subject(), &question).map_err(|error| model.failure(&error))?;
+    if arguments.json {
+        return output::json(&plan);
+    }
+    output::figures(&text(&plan, arguments))?;
+    warn(plan.warnings.iter().map(|warning| (plan.model.as_str(), warning)));
+    Ok(())
+}
+
+fn chosen_links(arguments: &Arguments) -> Result<Vec<ChosenLink>, Failure> {
+    let mut chosen = Vec::new();
+    if let Some(text) = &arguments.bandwidth {
+        let rate: Bytes = text.trim_end_matches("/s").parse()?;
+        chosen.push(ChosenLink {
+            link: format!("{text} a second"),
+            grade: "given",
+            start_seconds: arguments.start_us * 1e-6,
+            alpha_seconds: arguments.alpha_us * 1e-6,
+            bytes_per_second: rate.get() as f64,
+        });
+    }
+    for id in &arguments.link {
+        chosen.push(ChosenLink::nominal(find_link(id)?));
+    }
+    if chosen.is_empty() {
+        let of_network = links()
+            .iter()
+            .filter(|link| matches!(link.class, LinkClass::Ethernet | LinkClass::Rdma | LinkClass::Nvlink));
+        chosen.extend(of_network.map(ChosenLink::nominal));
+    }
+    Ok(chosen)
+}
+
+fn text(plan: &HandoverPlan, arguments: &Arguments) -> String {
+    let from = match plan.prefill_from {
+        "given" => "prefill times as given".to_owned(),
+        _ => format!("prefill times estimated at {} % of the datasheet's rate", arguments.efficiency),
+    };
+    let mut text = format!("{} from {} × {}, {from}\n\n", plan.model, plan.count, plan.gpu);
+    text.push_str(&totals(plan).render());
+    for at in &plan.at {
+        let _ = writeln!(text, "\nat {} tokens\n{}", at.context, parts(at).render().trim_end());
+        let _ = writeln!(text, "\n{}", times(at).render().trim_end());
+    }
+    text
+}
+
+fn totals(plan: &HandoverPlan) -> Figures {
+    let header = [
+        "context",
+        "payload",
+        "bytes",
+        "held by ranks",
+        "prefill",
+        "egress of an instance",
+        "of the fleet",
+        "needs at least",
+    ];
+    let mut table = Figures::new(0, &header).text_last();
+    for at in &plan.at {
+        table.row([
+            at.context.to_string(),
+            at.payload_bytes.display(UnitSystem::Decimal),
+            at.payload_bytes.to_string(),
+            at.held_by_ranks_bytes.display(UnitSystem::Decimal),
+            seconds(at.prefill_seconds),
+            bit_rate(at.egress_bytes_per_second),
+            at.fleet_bytes_per_second.map_or("–".to_owned(), bit_rate),
+            at.needs_link.clone().unwrap_or_else(|| "no known link".to_owned()),
+        ]);
+    }
+    table
+}
+
+fn parts(at: &HandoverAt) -> Figures {
+    let mut table = Figures::new(2, &["component", "format", "layers", "bytes", "held by ranks"]);
+    for part in &at.components {
+        table.row([
+            part.kind.name().to_owned(),
+            part.format.to_owned(),
+            part.layers.to_string(),
+            part.bytes.to_string(),
+            part.held_by_ranks_bytes.to_string(),
+        ]);
+    }
+    table
+}
+
+fn times(at: &HandoverAt) -> Figures {
+    let header = ["link", "rate from", "after the prefill", "of the prefill", "layer by layer"];
+    let mut table = Figures::new(2, &header);
+    for link in &at.links {
+        table.row([
+            link.link.link.clone(),
+            link.link.grade.to_owned(),
+            seconds(link.seconds),
+            format!("{:.1} %", 100.0 * link.share_of_prefill),
+            seconds(link.layerwise_seconds),
+        ]);
+    }
+    table
+}

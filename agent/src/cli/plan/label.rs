@@ -1,0 +1,89 @@
+use clap::Args;
+use kvscope_sizing::UnitSystem;
+use kvscope_sizing::hardware::find_gpu;
+use kvscope_sizing::plan::{LabelPlan, label};
+
+use super::words::seconds;
+use crate::cli::request::{Accounting, Contexts, hide_engines, warn};
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::output::{self, Figures};
+
+#[derive(Args, Debug)]
+#[command(mut_args(hide_engines))]
+pub(super) struct Arguments {
+    /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
+    #[arg(required = true, value_name = "MODEL")]
+    models: Vec<String>,
+    #[command(flatten)]
+    contexts: Contexts,
+    #[command(flatten)]
+    accounting: Accounting,
+    /// GPU whose datasheet gives times: h200, see `kvscope plan hardware`
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<String>,
+    /// GPUs that share a request
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    count: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.accounting.logical_settings()?;
+    let contexts = match arguments.contexts.tokens()?.as_slice() {
+        [] => vec![arguments.contexts.one()?],
+        given => given.to_vec(),
+    };
+    let hardware = arguments.gpu.as_deref().map(find_gpu).transpose()?.map(|gpu| (gpu, arguments.count));
+    let mut plans = Vec::new();
+    for name in &arguments.models {
+        let model = Model::load_checked(name, arguments.accounting.unknown())?;
+        let plan = label(&model.subject(), &settings, &contexts, hardware);
+        plans.push(plan.map_err(|error| model.failure(&error))?);
+    }
+    if arguments.json {
+        return output::json(&plans);
+    }
+    output::figures(&table(&plans).render())?;
+    warn(plans.iter().flat_map(|plan| plan.warnings.iter().map(|warning| (plan.model.as_str(), warning))));
+    Ok(())
+}
+
+fn table(plans: &[LabelPlan]) -> Figures {
+    let header = [
+        "model",
+        "lives",
+        "context",
+        "resident",
+        "slope",
+        "fixed",
+        "read a step",
+        "hand-over",
+        "read time",
+        "prefill",
+        "restore",
+    ];
+    let mut table = Figures::new(2, &header);
+    let none = || "–".to_owned();
+    for plan in plans {
+        for label in &plan.labels {
+            let hardware = label.hardware.as_ref();
+            table.row([
+                plan.model.clone(),
+                label.lifecycle_class.clone(),
+                label.context.to_string(),
+                label.resident_bytes.display(UnitSystem::Decimal),
+                label.slope_bytes_per_token.to_string(),
+                label.fixed_bytes.display(UnitSystem::Decimal),
+                label.read_bytes_per_step.display(UnitSystem::Decimal),
+                label.handover_bytes.display(UnitSystem::Decimal),
+                hardware.map_or_else(none, |on| seconds(on.read_seconds_per_step)),
+                hardware.and_then(|on| on.prefill_seconds).map_or_else(none, seconds),
+                hardware.and_then(|on| on.restore_seconds).map_or_else(none, seconds),
+            ]);
+        }
+    }
+    table
+}

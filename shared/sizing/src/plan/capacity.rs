@@ -1,0 +1,291 @@
+//! How many requests some GPUs hold: the answer of `kvscope plan capacity`.
+
+use serde::Serialize;
+
+use super::memory::{Memory, MemoryQuestion};
+use super::mix::Mix;
+use super::wrong::{WrongFormula, wrong_formulas};
+use super::{Sensitivity, Subject, sensitivities};
+use crate::engine::{Engine, Query, Room, ranks, reserved_for};
+use crate::settings::Settings;
+use crate::size::StateModel;
+use crate::warning::Warning;
+use crate::{Bytes, Error, LargestContext, Result, Tokens};
+
+/// What is asked of a number of GPUs.
+#[derive(Clone, Debug)]
+pub struct CapacityQuestion<'a> {
+    /// Their memory and what fills it beside state. Its `weight_ranks` may be more than the engine's ranks (experts spread
+    /// over all GPUs).
+    pub memory: MemoryQuestion<'a>,
+    /// Whose accounting.
+    pub engine: Engine,
+    /// Formats, ranks and pools.
+    pub settings: &'a Settings,
+    /// Lengths that are asked for.
+    pub contexts: &'a [Tokens],
+    /// A mix of lengths, beside them.
+    pub mix: Option<Mix>,
+    /// What a GPU costs an hour, in any currency.
+    pub price_per_hour: Option<f64>,
+}
+
+/// What fits some GPUs.
+#[derive(Clone, Debug, Serialize)]
+pub struct CapacityPlan {
+    /// Catalogue id or path.
+    pub model: String,
+    /// The GPU's id.
+    pub gpu: String,
+    /// How many.
+    pub count: u64,
+    /// Whose accounting.
+    pub engine: Engine,
+    /// The settings.
+    pub settings: Settings,
+    /// GPUs that share a request.
+    pub ranks: u64,
+    /// Groups of such GPUs, each with requests of its own.
+    pub replicas: u64,
+    /// One GPU's memory.
+    pub memory: Memory,
+    /// The longest single request; null where not even its fixed part fits.
+    pub largest_context: Option<Tokens>,
+    /// Whether the config's limit is what bounds it.
+    pub largest_context_is_limit: bool,
+    /// What the config allows.
+    pub max_context: Option<Tokens>,
+    /// Requests at each length that was asked for.
+    pub at: Vec<CapacityAt>,
+    /// Requests of the mix.
+    pub mix: Option<MixCapacity>,
+    /// The most requests at each length, doubling from 1Ki.
+    pub frontier: Vec<FrontierPoint>,
+    /// What wrong formulas would admit at the first length.
+    pub wrong_formulas: Vec<WrongFormula>,
+    /// What a tenth of each input does to the requests of the first length, the most important first.
+    pub sensitivities: Vec<Sensitivity>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// Requests of one length.
+#[derive(Clone, Debug, Serialize)]
+pub struct CapacityAt {
+    /// Tokens of each.
+    pub context: Tokens,
+    /// Bytes of one request on one GPU.
+    pub bytes_per_request_and_gpu: Bytes,
+    /// Requests at once on all GPUs; null where a request holds nothing.
+    pub requests: Option<u64>,
+    /// The same for each GPU.
+    pub requests_per_gpu: Option<f64>,
+    /// What a request costs an hour.
+    pub price_per_request_hour: Option<f64>,
+}
+
+/// Requests of a mix of lengths.
+#[derive(Clone, Debug, Serialize)]
+pub struct MixCapacity {
+    /// The lengths, in words.
+    pub lengths: String,
+    /// Their mean.
+    pub mean_tokens: f64,
+    /// Mean bytes of a request on one GPU.
+    pub mean_bytes_per_gpu: f64,
+    /// Requests at once on average, on all GPUs; null where a request holds nothing.
+    pub requests: Option<u64>,
+    /// Requests if all had the longest length.
+    pub requests_at_longest: Option<u64>,
+}
+
+/// The most requests of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FrontierPoint {
+    /// Tokens of each.
+    pub context: Tokens,
+    /// Requests on all GPUs; null where a request holds nothing.
+    pub requests: Option<u64>,
+}
+
+/// What fits.
+///
+/// # Errors
+///
+/// GPUs that the ranks do not divide, a length beyond the model's, an engine or settings that do not fit the model, or weights
+/// of unknown size. A model that does not fit is an answer.
+pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Result<CapacityPlan> {
+    let settings = question.settings;
+    let ranks = ranks(question.engine.kind(), settings);
+    let count = question.memory.count;
+    if ranks == 0 || count == 0 || !count.is_multiple_of(ranks) {
+        let what = format!("{count} GPUs are no multiple of the {ranks} that share a request (tp × pp)");
+        return Err(Error::setting("count", what));
+    }
+    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
+    let longest = question.mix.as_ref().map(Mix::longest);
+    for n in question.contexts.iter().copied().chain(longest) {
+        within(n, limit)?;
+    }
+    let memory = question.memory.fill(subject)?;
+    let state = StateModel::new(subject.architecture, settings)?;
+    let query = Query::new(subject.architecture, question.engine.clone(), settings)?;
+    let asking = Asking { query, state: &state, memory: memory.state_bytes, replicas: count / ranks };
+    let largest = asking.largest_context(limit)?;
+    let at = question.contexts.iter().map(|n| asking.at(*n, count, question.price_per_hour));
+    let at = at.collect::<Result<Vec<_>>>()?;
+    let mix = question.mix.as_ref().map(|mix| asking.mix(mix)).transpose()?;
+    let first = question.contexts.first().copied();
+    let wrong = match (first, memory.state_bytes) {
+        (Some(n), Some(room)) => asking.wrong(subject, settings, n, room)?,
+        _ => Vec::new(),
+    };
+    let sensitivities = at.first().map_or_else(Vec::new, |at| asking.sensitivities(&memory, at));
+    Ok(CapacityPlan {
+        model: subject.model.to_owned(),
+        gpu: question.memory.gpu.id.clone(),
+        count,
+        engine: question.engine.clone(),
+        settings: settings.clone(),
+        ranks,
+        replicas: asking.replicas,
+        largest_context: match largest {
+            LargestContext::Nothing => None,
+            LargestContext::Budget { tokens } | LargestContext::Limit { tokens } => Some(tokens),
+        },
+        largest_context_is_limit: matches!(largest, LargestContext::Limit { .. }),
+        max_context: limit,
+        at,
+        mix,
+        frontier: asking.frontier(limit)?,
+        wrong_formulas: wrong,
+        sensitivities,
+        warnings: state.warnings().to_vec(),
+        memory,
+    })
+}
+
+/// A length that the config allows.
+pub(super) fn within(n: Tokens, limit: Option<Tokens>) -> Result<()> {
+    match limit.filter(|limit| n > *limit) {
+        Some(limit) => Err(Error::setting(
+            "context",
+            format!("{n} tokens is beyond the {limit} that the config allows; give at most those"),
+        )),
+        None => Ok(()),
+    }
+}
+
+struct Asking<'a> {
+    query: Query<'a>,
+    state: &'a StateModel,
+    /// Bytes for state on one GPU.
+    memory: Option<Bytes>,
+    replicas: u64,
+}
+
+impl Asking<'_> {
+    fn room(&self, memory: Bytes) -> Room<'_> {
+        Room { query: self.query.clone(), state: self.state, memory }
+    }
+
+    /// Bytes of one request on one GPU.
+    fn one(&self, n: Tokens) -> Result<Bytes> {
+        if self.query.engine.is_dense(self.query.settings) {
+            return self.state.resident(n, 1);
+        }
+        reserved_for(&self.query, n, 1)
+    }
+
+    fn requests(&self, n: Tokens) -> Result<Option<u64>> {
+        let Some(memory) = self.memory else { return Ok(Some(0)) };
+        let of_one = self.room(memory).largest_batch(n)?;
+        Ok(of_one.map(|requests| requests.saturating_mul(self.replicas)))
+    }
+
+    fn largest_context(&self, limit: Option<Tokens>) -> Result<LargestContext> {
+        let Some(memory) = self.memory else { return Ok(LargestContext::Nothing) };
+        let largest = self.room(memory).largest_context()?;
+        Ok(match (largest, limit) {
+            (LargestContext::Budget { tokens }, Some(limit)) if tokens >= limit => {
+                LargestContext::Limit { tokens: limit }
+            }
+            (LargestContext::Limit { .. }, Some(limit)) => LargestContext::Limit { tokens: limit },
+            (other, _) => other,
+        })
+    }
+
+    fn at(&self, n: Tokens, count: u64, price_per_hour: Option<f64>) -> Result<CapacityAt> {
+        let requests = self.requests(n)?;
+        let price = price_per_hour.map(|price| super::positive("price_per_hour", price)).transpose()?;
+        let some = requests.filter(|requests| *requests > 0);
+        Ok(CapacityAt {
+            context: n,
+            bytes_per_request_and_gpu: self.one(n)?,
+            requests,
+            requests_per_gpu: requests.map(|requests| requests as f64 / count as f64),
+            price_per_request_hour: price
+                .zip(some)
+                .map(|(price, requests)| price * count as f64 / requests as f64),
+        })
+    }
+
+    fn mix(&self, mix: &Mix) -> Result<MixCapacity> {
+        let mean_bytes = mix.mean(|n| Ok(self.one(n)?.get() as f64))?;
+        let memory = self.memory.map_or(0, Bytes::get) as f64;
+        let of_one = (mean_bytes > 0.0).then(|| (memory / mean_bytes).floor());
+        let of_one = of_one.map(crate::cost::whole).transpose()?;
+        Ok(MixCapacity {
+            lengths: mix.words().to_owned(),
+            mean_tokens: mix.mean(|n| Ok(n.get() as f64))?,
+            mean_bytes_per_gpu: mean_bytes,
+            requests: of_one.map(|requests| requests.saturating_mul(self.replicas)),
+            requests_at_longest: self.requests(mix.longest())?,
+        })
+    }
+
+    fn frontier(&self, limit: Option<Tokens>) -> Result<Vec<FrontierPoint>> {
+        let limit = limit.map_or(1 << 20, Tokens::get);
+        let doubled = std::iter::successors(Some(1024_u64), |n| n.checked_mul(2)).take_while(|n| *n < limit);
+        let points = doubled.chain([limit]).map(|n| {
+            let context = Tokens::new(n);
+            Ok(FrontierPoint { context, requests: self.requests(context)? })
+        });
+        points.collect()
+    }
+
+    /// A request's bytes in the accounting of one GPU differ from the logical ones by what ranks share or double; the room is
+    /// brought to logical bytes by the same factor.
+    fn wrong(
+        &self,
+        subject: &Subject<'_>,
+        settings: &Settings,
+        n: Tokens,
+        room: Bytes,
+    ) -> Result<Vec<WrongFormula>> {
+        let alone = Settings { tp: None, pp: None, dcp: None, ..settings.clone() };
+        let logical = StateModel::new(subject.architecture, &alone)?.resident(n, 1)?;
+        let on_gpu = self.one(n)?.get().max(1);
+        let scaled = u128::from(room.get()) * u128::from(logical.get()) / u128::from(on_gpu);
+        let all = scaled.saturating_mul(self.replicas.into());
+        wrong_formulas(subject, &alone, n, logical, Bytes::new(u64::try_from(all).unwrap_or(u64::MAX)))
+    }
+
+    fn sensitivities(&self, memory: &Memory, at: &CapacityAt) -> Vec<Sensitivity> {
+        let bytes = |bytes: Bytes| bytes.get() as f64;
+        let share = 1.0 - bytes(memory.left_free_bytes) / bytes(memory.memory_bytes).max(1.0);
+        let inputs = [
+            ("memory", bytes(memory.memory_bytes)),
+            ("share of the memory", share),
+            ("weights", bytes(memory.weight_bytes)),
+            ("activations", bytes(memory.activation_bytes)),
+            ("graphs", bytes(memory.graph_bytes)),
+            ("bytes of a request", bytes(at.bytes_per_request_and_gpu)),
+        ];
+        let replicas = self.replicas as f64;
+        sensitivities(&inputs, |of| {
+            let left = of[0] * of[1].min(1.0) - of[2] - of[3] - of[4];
+            (of[5] > 0.0).then(|| replicas * (left / of[5]).floor().max(0.0))
+        })
+    }
+}

@@ -1,0 +1,339 @@
+//! What a prefill worker sends to a decode worker, and over which links: the answer of `kvscope plan handover`.
+
+use serde::Serialize;
+
+use super::capacity::within;
+use super::{Subject, positive};
+use crate::cost::{CostOf, FlopWeights, ModelCost, Types};
+use crate::describe::{RanksHold, TensorParallel, ranks};
+use crate::hardware::{Gpu, Link, links};
+use crate::settings::Settings;
+use crate::state::ComponentKind;
+use crate::warning::Warning;
+use crate::{Bytes, Error, Result, Tokens};
+
+/// A link that a payload goes over: t = start + blocks × α + bytes / β.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChosenLink {
+    /// Its id, or what the caller calls it.
+    pub link: String,
+    /// `datasheet`, `given` or `fitted`.
+    pub grade: &'static str,
+    /// Seconds until the first byte.
+    pub start_seconds: f64,
+    /// α: seconds that each block adds.
+    pub alpha_seconds: f64,
+    /// β: bytes a second.
+    pub bytes_per_second: f64,
+}
+
+impl ChosenLink {
+    /// A link at its nominal rate.
+    pub fn nominal(link: &Link) -> Self {
+        Self {
+            link: link.id.clone(),
+            grade: "datasheet",
+            start_seconds: 0.0,
+            alpha_seconds: 0.0,
+            bytes_per_second: link.bytes_per_second as f64,
+        }
+    }
+
+    /// Seconds for `bytes` in `blocks` blocks.
+    ///
+    /// # Errors
+    ///
+    /// A link that moves nothing, or a time that is none.
+    pub fn seconds(&self, blocks: u64, bytes: Bytes) -> Result<f64> {
+        let rate = positive("bandwidth", self.bytes_per_second).map_err(|_| {
+            Error::setting("bandwidth", format!("{} moves nothing; give a rate above 0", self.link))
+        })?;
+        for (name, seconds) in [("start", self.start_seconds), ("alpha", self.alpha_seconds)] {
+            if !seconds.is_finite() || seconds < 0.0 {
+                return Err(Error::setting(name, format!("{seconds} is no time")));
+            }
+        }
+        Ok(self.start_seconds + self.alpha_seconds * blocks as f64 + bytes.get() as f64 / rate)
+    }
+}
+
+/// Where prefill times come from.
+#[derive(Clone, Debug)]
+pub enum PrefillTime<'a> {
+    /// Measured or published seconds, one for each length.
+    Given(&'a [f64]),
+    /// Operations over so many percent of the datasheet's rate.
+    Estimated {
+        /// Percent of the rate that a prefill reaches.
+        percent: f64,
+        /// Types of weights and attention.
+        types: Types,
+    },
+}
+
+/// What is asked of a hand-over.
+#[derive(Clone, Debug)]
+pub struct HandoverQuestion<'a> {
+    /// Lengths of prompts.
+    pub contexts: &'a [Tokens],
+    /// Formats of the state.
+    pub settings: &'a Settings,
+    /// The GPU of the prefill instances.
+    pub gpu: &'a Gpu,
+    /// GPUs of one instance.
+    pub count: u64,
+    /// Tensor-parallel ranks that each hold a part of the state.
+    pub tp: u64,
+    /// GPUs that prefill, of all instances together.
+    pub fleet: Option<u64>,
+    /// Links to compare.
+    pub links: &'a [ChosenLink],
+    /// Blocks that a payload is sent in.
+    pub blocks: u64,
+    /// Where prefill times come from.
+    pub prefill: PrefillTime<'a>,
+}
+
+/// What is sent, how long it takes, and which link is needed.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandoverPlan {
+    /// Catalogue id or path.
+    pub model: String,
+    /// The GPU's id.
+    pub gpu: String,
+    /// GPUs of one instance.
+    pub count: u64,
+    /// Tensor-parallel ranks.
+    pub tp: u64,
+    /// The settings.
+    pub settings: Settings,
+    /// `given`, or `datasheet` where they are estimated from it.
+    pub prefill_from: &'static str,
+    /// Bytes that one more token adds beyond every window, for one copy.
+    pub slope_bytes_per_token: f64,
+    /// Bytes that do not grow, for one copy.
+    pub fixed_bytes: Bytes,
+    /// The same at every length.
+    pub at: Vec<HandoverAt>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// The hand-over of one length.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandoverAt {
+    /// Tokens of the prompt.
+    pub context: Tokens,
+    /// One copy of what a decode worker must receive.
+    pub payload_bytes: Bytes,
+    /// What all ranks hold of it together, where some hold the same.
+    pub held_by_ranks_bytes: Bytes,
+    /// By component.
+    pub components: Vec<HandoverPart>,
+    /// Seconds of the prefill on one instance.
+    pub prefill_seconds: f64,
+    /// Φ: bytes a second that an instance sends while it prefills one prompt after the other.
+    pub egress_bytes_per_second: f64,
+    /// The same of the whole fleet.
+    pub fleet_bytes_per_second: Option<f64>,
+    /// The slowest link whose nominal rate is no less than Φ; null where none is.
+    pub needs_link: Option<String>,
+    /// What each link makes of it.
+    pub links: Vec<LinkTime>,
+}
+
+/// One component of a payload.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandoverPart {
+    /// What is sent.
+    pub kind: ComponentKind,
+    /// Its format.
+    pub format: &'static str,
+    /// Layers that keep it.
+    pub layers: u64,
+    /// Bytes of one copy.
+    pub bytes: Bytes,
+    /// Bytes that all ranks hold together.
+    pub held_by_ranks_bytes: Bytes,
+}
+
+/// A payload on one link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkTime {
+    /// The link.
+    #[serde(flatten)]
+    pub link: ChosenLink,
+    /// Seconds after the prefill, if all is sent then.
+    pub seconds: f64,
+    /// Those over the prefill's.
+    pub share_of_prefill: f64,
+    /// Seconds after the prefill, if each layer is sent as soon as it is computed.
+    pub layerwise_seconds: f64,
+}
+
+/// What is sent.
+///
+/// # Errors
+///
+/// A length beyond the model's, an instance without GPUs, a link or a prefill without a time, or a GPU whose datasheet prints
+/// no rate.
+pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Result<HandoverPlan> {
+    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
+    if question.count == 0 || question.tp == 0 {
+        return Err(Error::setting("count", "0 GPUs prefill nothing; give at least 1"));
+    }
+    if question.fleet.is_some_and(|fleet| fleet < question.count) {
+        return Err(Error::setting("fleet", "has fewer GPUs than one instance"));
+    }
+    let state = crate::size::StateModel::new(subject.architecture, question.settings)?;
+    let at = question.contexts.iter().enumerate().map(|(place, n)| {
+        within(*n, limit)?;
+        let seconds = prefill_seconds(subject, question, place, *n)?;
+        hand_over(subject, question, *n, seconds)
+    });
+    Ok(HandoverPlan {
+        model: subject.model.to_owned(),
+        gpu: question.gpu.id.clone(),
+        count: question.count,
+        tp: question.tp,
+        settings: question.settings.clone(),
+        prefill_from: match question.prefill {
+            PrefillTime::Given(_) => "given",
+            PrefillTime::Estimated { .. } => "datasheet",
+        },
+        slope_bytes_per_token: state.slope(None)?.as_f64(),
+        fixed_bytes: state.fixed(None)?,
+        at: at.collect::<Result<_>>()?,
+        warnings: subject.architecture.warnings().to_vec(),
+    })
+}
+
+fn hand_over(
+    subject: &Subject<'_>,
+    question: &HandoverQuestion<'_>,
+    n: Tokens,
+    prefill_seconds: f64,
+) -> Result<HandoverAt> {
+    let components = parts(subject, question, n)?;
+    let payload = Bytes::total(components.iter().map(|part| part.bytes))?;
+    let held = Bytes::total(components.iter().map(|part| part.held_by_ranks_bytes))?;
+    let egress = payload.get() as f64 / prefill_seconds;
+    let layers = components.iter().map(|part| part.layers).max().unwrap_or(1).max(1) as f64;
+    let link_time = |link: &ChosenLink| {
+        let seconds = link.seconds(question.blocks, payload)?;
+        // The last layer can only be sent when it is there; the others hide behind the layers that follow.
+        let layerwise = (seconds / layers).max(seconds - prefill_seconds * (layers - 1.0) / layers);
+        Ok(LinkTime {
+            link: link.clone(),
+            seconds,
+            share_of_prefill: seconds / prefill_seconds,
+            layerwise_seconds: layerwise,
+        })
+    };
+    Ok(HandoverAt {
+        context: n,
+        payload_bytes: payload,
+        held_by_ranks_bytes: held,
+        components,
+        prefill_seconds,
+        egress_bytes_per_second: egress,
+        fleet_bytes_per_second: question.fleet.map(|fleet| egress * fleet as f64 / question.count as f64),
+        needs_link: links()
+            .iter()
+            .find(|link| link.bytes_per_second as f64 >= egress)
+            .map(|link| link.id.clone()),
+        links: question.links.iter().map(link_time).collect::<Result<_>>()?,
+    })
+}
+
+/// Bytes of one copy of what a decode worker must receive.
+pub(super) fn payload(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Bytes> {
+    crate::size::StateModel::new(subject.architecture, settings)?.transferred(n, 1)
+}
+
+/// Components of equal kind and format, with what ranks hold of them.
+fn parts(subject: &Subject<'_>, question: &HandoverQuestion<'_>, n: Tokens) -> Result<Vec<HandoverPart>> {
+    let formats = subject.architecture.formats(question.settings);
+    let mut parts: Vec<HandoverPart> = Vec::new();
+    for class in subject.architecture.classes().iter().filter(|class| class.borrows.is_none()) {
+        let layers = class.layers.len() as u64;
+        for mixer in &class.mixers {
+            for component in mixer.components(&formats)? {
+                let bytes = component.transfer_bytes(n)?.times(layers)?;
+                let held = held_by(question.tp, &ranks(mixer, &component), bytes)?;
+                let same =
+                    |part: &&mut HandoverPart| (part.kind, part.format) == (component.kind, component.format);
+                match parts.iter_mut().find(same) {
+                    Some(part) => {
+                        part.layers += layers;
+                        part.bytes = part.bytes.plus(bytes)?;
+                        part.held_by_ranks_bytes = part.held_by_ranks_bytes.plus(held)?;
+                    }
+                    None => parts.push(HandoverPart {
+                        kind: component.kind,
+                        format: component.format,
+                        layers,
+                        bytes,
+                        held_by_ranks_bytes: held,
+                    }),
+                }
+            }
+        }
+    }
+    crate::sort_short(&mut parts, |a, b| a.kind > b.kind);
+    Ok(parts)
+}
+
+/// What `tp` ranks hold together of `bytes`: all of it each, or a share each, with as many copies as ranks have to share a
+/// head.
+fn held_by(tp: u64, division: &TensorParallel, bytes: Bytes) -> Result<Bytes> {
+    match (division.ranks_hold, division.parts) {
+        (RanksHold::Same, _) => bytes.times(tp),
+        (RanksHold::Shards, Some(parts)) if tp > parts => bytes.times(tp.div_ceil(parts.max(1))),
+        (RanksHold::Shards, _) => Ok(bytes),
+    }
+}
+
+fn prefill_seconds(
+    subject: &Subject<'_>,
+    question: &HandoverQuestion<'_>,
+    place: usize,
+    n: Tokens,
+) -> Result<f64> {
+    match &question.prefill {
+        PrefillTime::Given(seconds) => {
+            let given = seconds.get(place).copied().ok_or_else(|| {
+                let what =
+                    format!("{} for {} lengths; give one for each", seconds.len(), question.contexts.len());
+                Error::setting("prefill_seconds", what)
+            })?;
+            positive("prefill_seconds", given)
+        }
+        PrefillTime::Estimated { percent, types } => {
+            let parameters = subject.parameters()?;
+            let of = CostOf {
+                architecture: subject.architecture,
+                parameters: &parameters,
+                settings: question.settings,
+                types: *types,
+                weights: FlopWeights::plain(),
+            };
+            let share = positive("efficiency", *percent)? / 100.0;
+            let seconds = seconds_at_peak(&of.prefill(n, 1)?, question.gpu)?;
+            positive("context", seconds / question.count as f64 / share)
+        }
+    }
+}
+
+/// Seconds of operations at a GPU's datasheet rates.
+pub(super) fn seconds_at_peak(cost: &ModelCost, gpu: &Gpu) -> Result<f64> {
+    cost.rows.iter().filter(|row| row.flops > 0).try_fold(0.0, |sum, row| {
+        // FP32 parts, which are small, are computed beside the matrices.
+        let Some(rate) = gpu.flops_per_second.of(row.operand).or(gpu.flops_per_second.bf16) else {
+            let what =
+                format!("{} has no printed rate for {}; give prefill_seconds", gpu.name, row.operand.name());
+            return Err(Error::setting("gpu", what));
+        };
+        Ok(sum + row.flops as f64 / rate as f64)
+    })
+}

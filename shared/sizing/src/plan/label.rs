@@ -1,0 +1,161 @@
+//! What a scheduler should know of a request instead of its prompt length: the answer of `kvscope plan label`.
+
+use serde::Serialize;
+
+use super::Subject;
+use super::handover::seconds_at_peak;
+use crate::cost::{CostOf, FlopWeights, Types};
+use crate::hardware::Gpu;
+use crate::settings::Settings;
+use crate::size::StateModel;
+use crate::state::{ComponentKind, Lifecycle};
+use crate::warning::Warning;
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+
+/// One version at one length.
+#[derive(Clone, Debug, Serialize)]
+pub struct Label {
+    /// Tokens of the request.
+    pub context: Tokens,
+    /// Bytes that it holds.
+    pub resident_bytes: Bytes,
+    /// Bytes that its next token adds.
+    pub slope_bytes_per_token: BytesPerToken,
+    /// Bytes of it that do not grow.
+    pub fixed_bytes: Bytes,
+    /// Bytes of state that a decode step reads.
+    pub read_bytes_per_step: Bytes,
+    /// Bytes that a hand-over sends.
+    pub handover_bytes: Bytes,
+    /// How its state lives: `token`, `window`, `request`, joined where it lives in several ways.
+    pub lifecycle_class: String,
+    /// What the hardware makes of it; null where none is given or the config lacks a width.
+    pub hardware: Option<HardwareLabel>,
+}
+
+/// The same on some GPUs, at datasheet rates.
+#[derive(Clone, Debug, Serialize)]
+pub struct HardwareLabel {
+    /// The GPU's id.
+    pub gpu: String,
+    /// How many share the request.
+    pub count: u64,
+    /// Always `datasheet`: no step is faster than this.
+    pub grade: &'static str,
+    /// Seconds that a decode step's state takes to be read.
+    pub read_seconds_per_step: f64,
+    /// Seconds of a prefill's operations; null where the config lacks a width or the datasheet a rate.
+    pub prefill_seconds: Option<f64>,
+    /// Seconds to bring the state back from the host's memory; null where that is the GPU's own.
+    pub restore_seconds: Option<f64>,
+}
+
+/// The labels of one version.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabelPlan {
+    /// Catalogue id or path.
+    pub model: String,
+    /// The settings.
+    pub settings: Settings,
+    /// One label a length.
+    pub labels: Vec<Label>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// The labels of a model at some lengths, on `count` of a GPU where one is given.
+///
+/// # Errors
+///
+/// A length beyond the model's, a count of zero, or a figure beyond 64 bits.
+pub fn label(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    contexts: &[Tokens],
+    hardware: Option<(&Gpu, u64)>,
+) -> Result<LabelPlan> {
+    if hardware.is_some_and(|(_, count)| count == 0) {
+        return Err(Error::setting("count", "0 GPUs hold nothing; give at least 1"));
+    }
+    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
+    let state = StateModel::new(subject.architecture, settings)?;
+    let labels = contexts.iter().map(|n| {
+        super::capacity::within(*n, limit)?;
+        let read = read_per_step(subject, settings, *n)?;
+        let hardware =
+            hardware.map(|(gpu, count)| on_hardware(subject, settings, *n, read, &state, gpu, count));
+        Ok(Label {
+            context: *n,
+            resident_bytes: state.resident(*n, 1)?,
+            slope_bytes_per_token: state.slope(Some(*n))?,
+            fixed_bytes: state.fixed(Some(*n))?,
+            read_bytes_per_step: read,
+            handover_bytes: state.transferred(*n, 1)?,
+            lifecycle_class: lifecycle_class(&state),
+            hardware: hardware.transpose()?,
+        })
+    });
+    Ok(LabelPlan {
+        model: subject.model.to_owned(),
+        settings: settings.clone(),
+        labels: labels.collect::<Result<_>>()?,
+        warnings: state.warnings().to_vec(),
+    })
+}
+
+/// Bytes of state that a decode step reads in every layer, also those that an earlier layer keeps.
+fn read_per_step(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Bytes> {
+    let formats = subject.architecture.formats(settings);
+    let mut total = Bytes::ZERO;
+    for class in subject.architecture.classes() {
+        for mixer in &class.mixers {
+            for (_, bytes) in mixer.part_reads(&formats, n)? {
+                total = total.plus(bytes.times(class.layers.len() as u64)?)?;
+            }
+        }
+    }
+    Ok(total)
+}
+
+/// The lifecycles of all components that outlive a step.
+fn lifecycle_class(state: &StateModel) -> String {
+    let all = [(Lifecycle::Token, "token"), (Lifecycle::Window, "window"), (Lifecycle::Request, "request")];
+    let has = |lifecycle: Lifecycle| {
+        let lives = |kind: ComponentKind| kind != ComponentKind::CompressorState;
+        let mut kept = state.parts().iter().map(|part| &part.component);
+        kept.any(|component| component.lifecycle == lifecycle && lives(component.kind))
+    };
+    let words: Vec<&str> = all.into_iter().filter(|(one, _)| has(*one)).map(|(_, word)| word).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join("+") }
+}
+
+fn on_hardware(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    n: Tokens,
+    read: Bytes,
+    state: &StateModel,
+    gpu: &Gpu,
+    count: u64,
+) -> Result<HardwareLabel> {
+    let prefill = subject.parameters().and_then(|parameters| {
+        let of = CostOf {
+            architecture: subject.architecture,
+            parameters: &parameters,
+            settings,
+            types: Types::of(subject.architecture),
+            weights: FlopWeights::plain(),
+        };
+        seconds_at_peak(&of.prefill(n, 1)?, gpu)
+    });
+    let resident = state.resident(n, 1)?.get() as f64;
+    let divided = |bytes: f64, rate: u64| bytes / rate as f64 / count as f64;
+    Ok(HardwareLabel {
+        gpu: gpu.id.clone(),
+        count,
+        grade: "datasheet",
+        read_seconds_per_step: divided(read.get() as f64, gpu.memory_bytes_per_second),
+        prefill_seconds: prefill.ok().map(|seconds| seconds / count as f64),
+        restore_seconds: gpu.host_link.as_ref().map(|link| divided(resident, link.bytes_per_second)),
+    })
+}

@@ -1,0 +1,194 @@
+//! `kvscope plan` from outside: its figures, and what questions without an answer get.
+
+use kvscope_tests::command_line::{Finished, kvscope, size};
+use serde_json::Value;
+
+/// The JSON that `kvscope plan …` prints; it must succeed.
+fn plan(arguments: &[&str]) -> Value {
+    let finished = run(arguments, &["--json"]);
+    assert_eq!(finished.status, Some(0), "{arguments:?}: {}", finished.stderr);
+    serde_json::from_str(&finished.stdout).expect("plan prints JSON")
+}
+
+fn run(arguments: &[&str], more: &[&str]) -> Finished {
+    kvscope(["plan"].iter().chain(arguments).chain(more))
+}
+
+/// One line on standard error, nothing on standard output, status 2.
+fn refused(arguments: &[&str]) -> String {
+    let finished = run(arguments, &[]);
+    assert_eq!(finished.status, Some(2), "{arguments:?}: {}", finished.stdout);
+    assert!(finished.stdout.is_empty(), "{arguments:?}: {}", finished.stdout);
+    let line = finished.stderr.trim_end();
+    assert!(!line.contains('\n'), "{line}");
+    line.to_owned()
+}
+
+/// DeepSeek-V3.2 at 1M tokens, by hand: 61 layers score every key, 2 × 64 × 128 × 1e6 × 61 = 999.4 GFLOP in FP8, and attend to
+/// 2,048 latents, 2 × 128 × 1,088 × 2,048 × 61 = 34.8 GFLOP in BF16.
+#[test]
+fn cost_has_every_part_and_weighs_it() {
+    let arguments =
+        ["cost", "deepseek-v3.2", "--context", "1M", "--weight-dtype", "fp8", "--flop-weights", "fp8"];
+    let cost = plan(&arguments);
+    let rows = cost["decode"]["rows"].as_array().expect("rows");
+    let of = |part: &str| {
+        let rows = rows.iter().filter(|row| row["part"] == part);
+        rows.map(|row| row["flops"].as_u64().expect("flops")).sum::<u64>()
+    };
+    assert_eq!(of("indexer"), 2 * 64 * 128 * 1_000_000 * 61);
+    assert_eq!(of("core"), 2 * 128 * 1088 * 2048 * 61);
+    let parts: u64 = rows.iter().map(|row| row["flops"].as_u64().expect("flops")).sum();
+    assert_eq!(cost["decode"]["flops"], parts);
+    // In FP8 operations the core counts twice.
+    let weighted = cost["decode"]["weighted_flops"].as_f64().expect("a number");
+    let more = weighted - cost["decode"]["flops"].as_f64().expect("a number");
+    assert!((more / of("core") as f64 - 1.0).abs() < 1e-9, "{more}");
+    assert_eq!(cost["parameters"]["total"].as_u64().expect("a count") / 1_000_000_000, 671);
+    let table = run(&arguments, &[]).stdout;
+    assert!(table.starts_with("deepseek-v3.2 at 1,000,000 tokens, batch 1\n671."), "{table}");
+    assert!(table.contains("\ndecode step: ") && table.contains("\nprefill: "), "{table}");
+}
+
+#[test]
+fn size_has_the_operations_of_the_same_functions() {
+    let cost = plan(&["cost", "qwen3-8b", "--context", "4096", "--batch", "3"]);
+    let rows = size(["qwen3-8b", "--context", "4096", "--batch", "3"]);
+    assert_eq!(rows[0]["decode_flops"], cost["decode"]["flops"]);
+    assert_eq!(rows[0]["prefill_flops"], cost["prefill"]["flops"]);
+    assert!(rows[0]["decode_flops"].is_u64());
+    assert!(size(["qwen3-8b"])[0]["decode_flops"].is_null(), "no context, no operations");
+}
+
+/// DeepSeek-V3 in FP8 on eight H200: 671 GB of weights over eight GPUs of 141 GB.
+#[test]
+fn capacity_fills_the_memory_and_counts_requests() {
+    let arguments = [
+        "capacity",
+        "deepseek-v3",
+        "--gpu",
+        "h200",
+        "--count",
+        "8",
+        "--weight-dtype",
+        "fp8",
+        "--context",
+        "32Ki,128Ki",
+        "--mix",
+        "lognormal:9.9,1,128,128Ki",
+        "--price",
+        "3",
+    ];
+    let plan_of = plan(&arguments);
+    let memory = &plan_of["memory"];
+    let bytes = |name: &str| memory[name].as_u64().expect("bytes");
+    assert_eq!(memory["memory_bytes"], 141_000_000_000_u64);
+    assert_eq!(bytes("all_weight_bytes") / 1_000_000_000, 671);
+    let taken =
+        bytes("left_free_bytes") + bytes("weight_bytes") + bytes("activation_bytes") + bytes("graph_bytes");
+    assert_eq!(taken + bytes("state_bytes"), 141_000_000_000);
+    // Every rank holds each latent whole: 70,272 B a token on each GPU.
+    for at in plan_of["at"].as_array().expect("rows") {
+        let one = at["bytes_per_request_and_gpu"].as_u64().expect("bytes");
+        assert_eq!(one, 70_272 * at["context"].as_u64().expect("tokens"));
+        assert_eq!(at["requests"], bytes("state_bytes") / one);
+    }
+    assert!(plan_of["mix"]["requests"].as_u64() > plan_of["mix"]["requests_at_longest"].as_u64());
+    let table = run(&arguments, &[]).stdout;
+    for words in ["weights", "MHA with the real keys", "71.11 ×", "no input matters more"] {
+        assert!(table.contains(words), "{words} in {table}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_an_answer() {
+    let arguments = ["capacity", "deepseek-v3", "--gpu", "h200", "--count", "8", "--context", "1000"];
+    let finished = run(&arguments, &[]);
+    assert_eq!(finished.status, Some(0), "{}", finished.stderr);
+    assert!(
+        finished.stdout.contains("does not fit: weights alone need 1.34 TB, 8 GPUs have 1.13 TB"),
+        "{}",
+        finished.stdout
+    );
+    assert_eq!(plan(&arguments)["at"][0]["requests"], 0);
+}
+
+/// MiniMax-M2.5 at 32K: 253,952 B × 32,768, Φ at 1.11 s 60.0 Gbps, 512 GPUs 3.84 Tbps.
+#[test]
+fn handover_has_payload_rate_and_links() {
+    let arguments = [
+        "handover",
+        "minimax-m2.5",
+        "--gpu",
+        "h200",
+        "--count",
+        "8",
+        "--fleet",
+        "512",
+        "--tp",
+        "8",
+        "--context",
+        "32Ki",
+        "--prefill-seconds",
+        "1.11",
+        "--link",
+        "ethernet-100g,rdma-8x400g",
+    ];
+    let answer = plan(&arguments);
+    let at = &answer["at"][0];
+    assert_eq!(at["payload_bytes"], 253_952_u64 * 32_768);
+    assert_eq!(at["held_by_ranks_bytes"], at["payload_bytes"]);
+    assert_eq!(at["needs_link"], "ethernet-100g");
+    assert_eq!(at["links"].as_array().expect("links").len(), 2);
+    let table = run(&arguments, &[]).stdout;
+    assert!(table.contains("60.0 Gbps") && table.contains("3.84 Tbps"), "{table}");
+    // Without seconds they are estimated, and the answer says so.
+    let estimated = plan(&["handover", "minimax-m2.5", "--gpu", "h200", "--context", "32Ki"]);
+    assert_eq!(estimated["prefill_from"], "datasheet");
+}
+
+#[test]
+fn labels_of_several_versions_share_a_table_and_describe_has_them() {
+    let labels = plan(&["label", "deepseek-v3.2", "qwen3.5-397b-a17b", "--context", "100K", "--gpu", "h200"]);
+    assert_eq!(labels[0]["labels"][0]["lifecycle_class"], "token");
+    assert_eq!(labels[1]["labels"][0]["lifecycle_class"], "token+request");
+    let described = kvscope(["describe", "deepseek-v3.2", "--hardware", "h200", "--context", "100K"]);
+    assert_eq!(described.status, Some(0), "{}", described.stderr);
+    let described: Value = serde_json::from_str(&described.stdout).expect("JSON");
+    assert_eq!(described["service"]["labels"], labels[0]["labels"]);
+    let plain = kvscope(["describe", "deepseek-v3.2"]).stdout;
+    assert!(!plain.contains("\"labels\""));
+}
+
+#[test]
+fn hardware_is_listed() {
+    let known = plan(&["hardware"]);
+    let h200 = known["gpus"].as_array().expect("a list").iter().find(|gpu| gpu["gpu"] == "h200");
+    assert_eq!(h200.expect("h200")["memory_bytes"], 141_000_000_000_u64);
+    assert!(run(&["hardware"], &[]).stdout.contains("ethernet-100g"));
+}
+
+#[test]
+fn questions_without_an_answer_are_refused_in_one_line() {
+    let handover = ["handover", "qwen3-8b", "--gpu", "h200", "--context", "1000"];
+    let with = |more: &[&'static str]| refused(&[&handover[..], more].concat());
+    for (line, words) in [
+        (refused(&["capacity", "qwen3-8b", "--gpu", "h300"]), "gpu: \"h300\" is not known; known: a100-40gb"),
+        (refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--count", "0"]), "count: "),
+        (
+            refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--context", "10M"]),
+            "10,000,000 tokens is beyond the",
+        ),
+        (refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--mix", "lognormal:9,1,10,5"]), "mix: "),
+        (refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--price", "-1"]), "price_per_hour: "),
+        (refused(&["cost", "qwen3-8b", "--flop-weights", "bf16=0"]), "flop_weights: "),
+        (refused(&["cost", "qwen3-8b", "--weight-dtype", "int3"]), "weight-dtype: \"int3\" is no type"),
+        (refused(&["label", "qwen3-8b", "--context", "10M"]), "10,000,000 tokens is beyond the"),
+        (with(&["--bandwidth", "0"]), "moves nothing; give a rate above 0"),
+        (with(&["--prefill-seconds", "0"]), "prefill_seconds: "),
+        (with(&["--prefill-seconds", "1", "--fleet", "4"]), "fleet: "),
+        (with(&["--link", "string"]), "link: \"string\" is not known"),
+    ] {
+        assert!(line.contains(words), "{words} in {line}");
+    }
+}
