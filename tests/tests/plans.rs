@@ -180,7 +180,10 @@ fn questions_without_an_answer_are_refused_in_one_line() {
             "10,000,000 tokens is beyond the",
         ),
         (refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--mix", "lognormal:9,1,10,5"]), "mix: "),
-        (refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--price", "-1"]), "price_per_hour: "),
+        (
+            refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--context", "1000", "--price", "-1"]),
+            "price_per_hour: ",
+        ),
         (refused(&["cost", "qwen3-8b", "--flop-weights", "bf16=0"]), "flop_weights: "),
         (refused(&["cost", "qwen3-8b", "--weight-dtype", "int3"]), "weight-dtype: \"int3\" is no type"),
         (refused(&["label", "qwen3-8b", "--context", "10M"]), "10,000,000 tokens is beyond the"),
