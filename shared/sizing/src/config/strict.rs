@@ -491,8 +491,7 @@ mod tests {
         for name in ["memory_heads", "kv_mixing_stride", "attention_sparsity_blocks", "cla_share_factor"] {
             assert!(reason(name).is_none() && suggests_state(name), "{name}");
         }
-        // A looped model keeps K and V of every pass (llama.cpp pull request 25994), a decoder with an encoder those of its
-        // output, ZAYA's convolutions their last inputs.
+        // Looped models keep K and V of every pass (llama.cpp pull request 25994), ZAYA's convolutions their last inputs.
         for name in ["num_loops", "total_ut_steps", "loop_num", "is_encoder_decoder", "cca_time0"] {
             assert!(reason(name).is_none() && suggests_state(name), "{name}");
         }
