@@ -307,7 +307,9 @@ fn a_missing_field_without_a_default_is_refused() {
         config.remove("num_attention_heads");
         config.remove("num_key_value_heads");
     });
+    // Other classes have a head width of their own.
     refuses_config("hidden_size", |config| {
+        config.insert("model_type".into(), json!("llama"));
         config.remove("hidden_size");
         config.remove("head_dim");
     });
