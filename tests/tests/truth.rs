@@ -17,7 +17,8 @@ fn claims_prints_every_published_figure_with_a_verdict_and_all_hold() {
     assert_eq!(row("article-minimax-m2.7-100k")["computed"], 25.395_2);
     assert_eq!(row("article-minimax-m2.7-100k")["verdict"], "reproduced");
     assert_eq!(row("v1-deepseek-v4.1-flash-slope")["difference"], 0);
-    assert_eq!(row("v3-v4-pro-flops")["computed"], Value::Null);
+    // 27 % of V3.2's work for a token at a million of them, as published for V4-Pro.
+    assert_eq!(row("v3-v4-pro-flops")["computed"].as_f64().map(f64::round), Some(27.0));
     let spread = row("article-spread")["verdict"].as_str().expect("words");
     assert!(spread.starts_with("differs: "), "10.8 times is 7.8 times: {spread}");
     for row in rows {
