@@ -73,6 +73,12 @@ impl Contexts {
         }
     }
 
+    /// Every context that is given, that of [`Self::one`] where none is.
+    pub(super) fn given_or_usual(&self) -> Result<Vec<Tokens>, Failure> {
+        let given = self.tokens()?;
+        if given.is_empty() { Ok(vec![self.one()?]) } else { Ok(given) }
+    }
+
     pub(super) fn batch(&self) -> Result<u64, Failure> {
         batch::read(&self.batch)
     }

@@ -7,7 +7,7 @@ use kvscope_sizing::plan::{CapacityPlan, CapacityQuestion, MemoryQuestion, Mix, 
 use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits, parse_count};
 
 use super::cost::TypeChoice;
-use crate::cli::request::{Accounting, Contexts, warn};
+use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::input;
 use crate::model::Model;
@@ -75,10 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         settings.tp = Some(count);
     }
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
-    let contexts = match arguments.contexts.tokens()?.as_slice() {
-        [] => vec![arguments.contexts.one()?],
-        given => given.to_vec(),
-    };
+    let contexts = arguments.contexts.given_or_usual()?;
     let bytes = |text: &Option<String>| text.as_deref().map(Bytes::given).transpose();
     let batch_tokens: Tokens = arguments.batch_tokens.parse()?;
     let question = CapacityQuestion {
@@ -104,9 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&plan);
     }
-    output::figures(&text(&plan))?;
-    warn(plan.warnings.iter().map(|warning| (plan.model.as_str(), warning)));
-    Ok(())
+    super::print(&[plan], text, |plan| (&plan.model, &plan.warnings))
 }
 
 /// `lognormal:9.9,1,128,128Ki`, or a file.

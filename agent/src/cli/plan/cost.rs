@@ -5,8 +5,8 @@ use kvscope_sizing::cost::{FlopWeights, ModelCost, Operand, Types};
 use kvscope_sizing::plan::{CostPlan, CostQuestion, cost};
 use kvscope_sizing::{Bytes, Ratio, UnitSystem};
 
-use super::words::operations;
-use crate::cli::request::{Accounting, Contexts, hide_engines, warn};
+use super::quantity::operation_words;
+use crate::cli::request::{Accounting, Contexts, hide_engines};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -79,9 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&plan);
     }
-    output::figures(&text(&plan))?;
-    warn(plan.warnings.iter().map(|warning| (plan.model.as_str(), warning)));
-    Ok(())
+    super::print(&[plan], text, |plan| (&plan.model, &plan.warnings))
 }
 
 fn text(plan: &CostPlan) -> String {
@@ -102,9 +100,9 @@ fn text(plan: &CostPlan) -> String {
 }
 
 fn totals(plan: &CostPlan, phase: &ModelCost) -> String {
-    let mut parts = vec![format!("{} of operations", operations(phase.flops as f64))];
+    let mut parts = vec![format!("{} of operations", operation_words(phase.flops as f64))];
     if plan.flop_weights != FlopWeights::plain() {
-        parts.push(format!("{} by weight", operations(phase.weighted_flops.as_f64())));
+        parts.push(format!("{} by weight", operation_words(phase.weighted_flops.as_f64())));
     }
     if let Some(bytes) = phase.state_read_bytes {
         parts.push(format!("{} of state read", bytes.display(UnitSystem::Decimal)));
@@ -134,7 +132,7 @@ fn table(plan: &CostPlan, phase: &ModelCost) -> Figures {
             if row.mixer.is_empty() { "–".to_owned() } else { row.mixer.clone() },
             row.operand.name().to_owned(),
             row.layers.to_string(),
-            operations(row.flops as f64),
+            operation_words(row.flops as f64),
             format!("{share:.1} %"),
             bytes(row.state_read_bytes),
             intensity,

@@ -6,8 +6,8 @@ use kvscope_sizing::plan::{ChosenLink, HandoverAt, HandoverPlan, HandoverQuestio
 use kvscope_sizing::{Bytes, UnitSystem};
 
 use super::cost::TypeChoice;
-use super::words::{bit_rate, seconds};
-use crate::cli::request::{Accounting, Contexts, warn};
+use super::quantity::{bit_rate_words, time_words};
+use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -61,10 +61,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.logical_settings_and(&["tp"])?;
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
-    let contexts = match arguments.contexts.tokens()?.as_slice() {
-        [] => vec![arguments.contexts.one()?],
-        given => given.to_vec(),
-    };
+    let contexts = arguments.contexts.given_or_usual()?;
     let tp = settings.tp.unwrap_or(1);
     let alone = kvscope_sizing::Settings { tp: None, ..settings };
     let prefill = if arguments.prefill_seconds.is_empty() {
@@ -88,9 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&plan);
     }
-    output::figures(&text(&plan, arguments))?;
-    warn(plan.warnings.iter().map(|warning| (plan.model.as_str(), warning)));
-    Ok(())
+    super::print(&[plan], |plan| text(plan, arguments), |plan| (&plan.model, &plan.warnings))
 }
 
 fn chosen_links(arguments: &Arguments) -> Result<Vec<ChosenLink>, Failure> {
@@ -149,9 +144,9 @@ fn totals(plan: &HandoverPlan) -> Figures {
             at.payload_bytes.display(UnitSystem::Decimal),
             at.payload_bytes.to_string(),
             at.held_by_ranks_bytes.display(UnitSystem::Decimal),
-            seconds(at.prefill_seconds),
-            bit_rate(at.egress_bytes_per_second),
-            at.fleet_bytes_per_second.map_or("–".to_owned(), bit_rate),
+            time_words(at.prefill_seconds),
+            bit_rate_words(at.egress_bytes_per_second),
+            at.fleet_bytes_per_second.map_or("–".to_owned(), bit_rate_words),
             at.needs_link.clone().unwrap_or_else(|| "no known link".to_owned()),
         ]);
     }
@@ -179,9 +174,9 @@ fn times(at: &HandoverAt) -> Figures {
         table.row([
             link.link.link.clone(),
             link.link.grade.to_owned(),
-            seconds(link.seconds),
+            time_words(link.seconds),
             format!("{:.1} %", 100.0 * link.share_of_prefill),
-            seconds(link.layerwise_seconds),
+            time_words(link.layerwise_seconds),
         ]);
     }
     table

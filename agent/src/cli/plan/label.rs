@@ -3,8 +3,8 @@ use kvscope_sizing::UnitSystem;
 use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::{LabelPlan, label};
 
-use super::words::seconds;
-use crate::cli::request::{Accounting, Contexts, hide_engines, warn};
+use super::quantity::time_words;
+use crate::cli::request::{Accounting, Contexts, hide_engines, warn_of_all};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -32,10 +32,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.logical_settings()?;
-    let contexts = match arguments.contexts.tokens()?.as_slice() {
-        [] => vec![arguments.contexts.one()?],
-        given => given.to_vec(),
-    };
+    let contexts = arguments.contexts.given_or_usual()?;
     let hardware = arguments.gpu.as_deref().map(find_gpu).transpose()?.map(|gpu| (gpu, arguments.count));
     let mut plans = Vec::new();
     for name in &arguments.models {
@@ -47,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return output::json(&plans);
     }
     output::figures(&table(&plans).render())?;
-    warn(plans.iter().flat_map(|plan| plan.warnings.iter().map(|warning| (plan.model.as_str(), warning))));
+    warn_of_all(plans.iter().map(|plan| (plan.model.as_str(), plan.warnings.as_slice())));
     Ok(())
 }
 
@@ -79,9 +76,9 @@ fn table(plans: &[LabelPlan]) -> Figures {
                 label.fixed_bytes.display(UnitSystem::Decimal),
                 label.read_bytes_per_step.display(UnitSystem::Decimal),
                 label.handover_bytes.display(UnitSystem::Decimal),
-                hardware.map_or_else(none, |on| seconds(on.read_seconds_per_step)),
-                hardware.and_then(|on| on.prefill_seconds).map_or_else(none, seconds),
-                hardware.and_then(|on| on.restore_seconds).map_or_else(none, seconds),
+                hardware.map_or_else(none, |on| time_words(on.read_seconds_per_step)),
+                hardware.and_then(|on| on.prefill_seconds).map_or_else(none, time_words),
+                hardware.and_then(|on| on.restore_seconds).map_or_else(none, time_words),
             ]);
         }
     }

@@ -9,7 +9,6 @@ mod label;
 mod prefix;
 mod quantity;
 mod simulate;
-mod words;
 
 use clap::{Args, Subcommand};
 use kvscope_sizing::Warning;

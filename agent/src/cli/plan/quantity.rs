@@ -1,4 +1,4 @@
-//! Rates and times as they are typed.
+//! Figures of plans as they are typed and shown.
 
 use kvscope_sizing::plan::Sensitivity;
 use kvscope_sizing::{Bytes, UnitSystem, parse_count};
@@ -49,6 +49,21 @@ pub(super) fn time_words(seconds: f64) -> String {
         }
     }
     format!("{} ns", three_digits(seconds * 1e9))
+}
+
+/// `4.71 Gbps`, `3.84 Tbps`
+pub(super) fn bit_rate_words(bytes_per_second: f64) -> String {
+    let bits = bytes_per_second * 8.0;
+    let units = [("Tbps", 1e12), ("Gbps", 1e9), ("Mbps", 1e6)];
+    let (unit, size) = units.into_iter().find(|(_, size)| bits >= *size).unwrap_or(("bps", 1.0));
+    format!("{} {unit}", three_digits(bits / size))
+}
+
+/// `1.14 TFLOP`
+pub(super) fn operation_words(count: f64) -> String {
+    let units = [("EFLOP", 1e18), ("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)];
+    let (unit, size) = units.into_iter().find(|(_, size)| count >= *size).unwrap_or(("FLOP", 1.0));
+    format!("{} {unit}", three_digits(count / size))
 }
 
 /// `53.9 %`
@@ -113,11 +128,25 @@ mod tests {
         for text in ["", "15", "soon", "-1ms"] {
             assert!(seconds("alpha", text).is_err(), "{text}");
         }
-        for (value, words) in
-            [(1.5, "1.50 s"), (0.0123, "12.3 ms"), (15e-6, "15.0 µs"), (3e-9, "3.00 ns"), (0.0, "0.00 ns")]
-        {
+        for (value, words) in [
+            (7.4, "7.40 s"),
+            (0.00045, "450 µs"),
+            (1.5, "1.50 s"),
+            (0.0123, "12.3 ms"),
+            (15e-6, "15.0 µs"),
+            (3e-9, "3.00 ns"),
+            (0.0, "0.00 ns"),
+        ] {
             assert_eq!(time_words(value), words);
         }
         assert!(number("loss", "NaN").is_err() && number("loss", "1.5").is_ok());
+    }
+
+    #[test]
+    fn rates_in_bits_and_operations_have_three_digits_and_a_unit() {
+        assert_eq!(bit_rate_words(59.93e9 / 8.0), "59.9 Gbps");
+        assert_eq!(bit_rate_words(64.0 * 59.93e9 / 8.0), "3.84 Tbps");
+        assert_eq!(operation_words(1.143e12), "1.14 TFLOP");
+        assert_eq!(operation_words(0.0), "0.00 FLOP");
     }
 }
