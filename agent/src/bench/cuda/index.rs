@@ -198,11 +198,7 @@ impl Keys {
         requests: usize,
         rows: &Memory,
     ) -> Result<(), GpuError> {
-        let arguments = Arguments::new()
-            .memory(rows)
-            .memory_at(&self.pages.memory, self.pages.layer(layer))
-            .memory(&self.slots);
-        gpu.launch(&self.write, [requests, 1, 1], &arguments)
+        self.pages.start_write(gpu, &self.write, layer, requests, rows, &self.slots)
     }
 
     /// Starts scoring all keys and choosing the best.

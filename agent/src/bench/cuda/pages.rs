@@ -6,7 +6,7 @@ use super::numbers::Random;
 use super::plan::Extent;
 use crate::bench::BenchError;
 use crate::bench::cpu::{Run, random_bytes};
-use crate::gpu::{Gpu, GpuError, Memory};
+use crate::gpu::{Arguments, Gpu, GpuError, Kernel, Memory};
 
 /// So many random bytes are made; what is larger repeats them. Caches know data by its place, not by what it is.
 const PATTERN: usize = 16 << 20;
@@ -58,6 +58,21 @@ impl Pages {
     /// The place of a request's record among all records of the layer, `per_page` a page.
     pub(super) fn slot(&self, request: usize, index: usize, per_page: usize) -> usize {
         self.places[request * self.stride + index / per_page] as usize * per_page + index % per_page
+    }
+
+    /// Starts `write`, which puts one record of each request, made of f32 rows, into its slot of the layer.
+    pub(super) fn start_write(
+        &self,
+        gpu: &Gpu,
+        write: &Kernel,
+        layer: usize,
+        requests: usize,
+        rows: &Memory,
+        slots: &Memory,
+    ) -> Result<(), GpuError> {
+        let arguments =
+            Arguments::new().memory(rows).memory_at(&self.memory, self.layer(layer)).memory(slots);
+        gpu.launch(write, [requests, 1, 1], &arguments)
     }
 
     pub(super) fn bytes(&self) -> u64 {
