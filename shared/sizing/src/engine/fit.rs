@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::reserved::of_requests;
-use super::{EngineKind, Query, llama_cpp, profile, reserved_bytes};
+use super::{Query, profile, reserved_bytes};
 use crate::capacity::{LargestContext, largest_fitting};
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -106,17 +106,12 @@ pub fn largest_batch_in(query: &Query<'_>, memory: Bytes, context: Tokens) -> Re
     if !fits(1)? {
         return Ok(Some(0));
     }
-    let limit = most_requests(query);
+    let limit = profile(&Query { context: Some(context), batch: 1, ..query.clone() })?.most_requests();
     let most = limit.unwrap_or(MOST_REQUESTS);
     if fits(most)? {
         return Ok(limit);
     }
     Ok(Some(largest_where(most, fits)?))
-}
-
-/// Requests that the engine starts with at most, whatever fits.
-fn most_requests(query: &Query<'_>) -> Option<u64> {
-    (query.engine.kind() == EngineKind::LlamaCpp).then_some(llama_cpp::MOST_SEQUENCES)
 }
 
 /// The query's settings for a launch that has `memory` for state: what its caches have of it, and as many state slots as it

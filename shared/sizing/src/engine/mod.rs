@@ -87,6 +87,11 @@ pub(crate) trait Profile {
         self.share().requests
     }
 
+    /// Requests that the engine starts with at most, whatever fits.
+    fn most_requests(&self) -> Option<u64> {
+        None
+    }
+
     /// Context-parallel ranks that share the tokens of a part, each of which holds tokens of its own.
     fn ranks_of_tokens(&self, _quantity: Quantity) -> u64 {
         1

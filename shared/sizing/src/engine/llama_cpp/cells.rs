@@ -8,7 +8,7 @@ use crate::{Error, Result, group_digits};
 /// Cells come in multiples of this (`GGML_PAD(…, 256)`).
 const CELL_PADDING: u64 = 256;
 /// Sequences that one context can have (`LLAMA_MAX_SEQ` of `llama-cparams.h`; `llama_context` throws beyond it).
-pub(crate) const MOST_SEQUENCES: u64 = 256;
+pub(super) const MOST_SEQUENCES: u64 = 256;
 
 /// Tokens of one physical batch where nothing is set.
 const DEFAULT_UBATCH: u64 = 512;

@@ -18,7 +18,6 @@ use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 use cells::Cells;
-pub(super) use cells::MOST_SEQUENCES;
 use layers::Cache;
 
 /// What llama.cpp allocates for one context.
@@ -164,6 +163,10 @@ fn formats_are_accepted(settings: &Settings, rank: &RankState) -> Result<()> {
 }
 
 impl Profile for LlamaPlan<'_> {
+    fn most_requests(&self) -> Option<u64> {
+        Some(cells::MOST_SEQUENCES)
+    }
+
     fn figure(&self, quantity: Quantity) -> Result<Option<Figure>> {
         Ok(Some(match quantity {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.slope()?),
