@@ -198,6 +198,12 @@ pub(crate) struct Interrupt<'a> {
 }
 
 impl Interrupt<'_> {
+    /// Of what is too short to be asked.
+    pub(crate) fn never() -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self { cancel: &NEVER }
+    }
+
     pub(crate) fn is_set(self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }

@@ -3,6 +3,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::{Move, PAGE, Tier, Way};
+use crate::bench::Interrupt;
 use crate::gpu::{Exchange, Gpu, GpuError, Memory, Registered};
 
 /// Memory of a GPU. Every block is a copy of its own, started one after the other and waited for together, as an engine does
@@ -55,7 +56,8 @@ impl Tier for DeviceTier {
         Ok(Some(Box::new(Registered::new(&self.gpu, memory).map_err(|error| in_words(&error))?)))
     }
 
-    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+    fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
+        super::go_on(interrupt)?;
         let mut copies: Vec<Exchange<'_>> = moves
             .iter_mut()
             .map(|one| match one.way {

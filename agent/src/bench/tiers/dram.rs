@@ -2,6 +2,7 @@ use std::io;
 
 use super::memory::Memory;
 use super::{Move, Tier, Way};
+use crate::bench::Interrupt;
 
 /// Another place in memory; one thread copies, as in an engine's offload to the host.
 #[derive(Debug)]
@@ -25,9 +26,10 @@ impl Tier for Dram {
         "copies of one thread".to_owned()
     }
 
-    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+    fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
         let kept = self.kept.bytes_mut();
-        for one in moves {
+        for one in super::pieces(moves) {
+            super::go_on(interrupt)?;
             let begin = usize::try_from(one.offset).map_err(io::Error::other)?;
             let place = kept
                 .get_mut(begin..begin.saturating_add(one.memory.len()))

@@ -9,6 +9,7 @@ use super::memory::{Memory, PAGE};
 use super::pool::{self, PositionPool};
 use super::ring::{self, Ring};
 use super::{Move, Tier, TierFolder, Way};
+use crate::bench::Interrupt;
 
 /// File systems that keep files in memory and take requests for direct I/O as if they were (Linux 6.6 and later).
 const IN_MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
@@ -94,14 +95,16 @@ impl FileTier {
         let mut page = Memory::random(1, 0)?;
         let mut probe = |ring: &mut Ring| {
             let memory = page.bytes_mut();
-            ring.transfer(&self.file, &mut [Move { memory, offset: 0, way: Way::Save }])
+            let save = Move { memory, offset: 0, way: Way::Save };
+            ring.transfer(&self.file, &mut [save], Interrupt::never())
         };
         match ring().and_then(|mut ring| probe(&mut ring).map(|()| ring)) {
             Ok(ring) => Ok(By::Ring(ring)),
             Err(error) => {
                 let by = PositionPool::new()?;
                 let memory = page.bytes_mut();
-                by.transfer(&self.file, &mut [Move { memory, offset: 0, way: Way::Save }])
+                let save = Move { memory, offset: 0, way: Way::Save };
+                by.transfer(&self.file, &mut [save], Interrupt::never())
                     .map_err(|error| no_direct(Through::Device, error))?;
                 Ok(By::Pool(by, error.to_string()))
             }
@@ -122,11 +125,14 @@ impl Tier for FileTier {
         }
     }
 
-    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+    fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
         match &mut self.by {
-            By::Ring(ring) => ring.transfer(&self.file, moves),
-            By::Pool(pool, _) => pool.transfer(&self.file, moves),
-            By::OneThread => moves.iter_mut().try_for_each(|one| pool::move_one(&self.file, one)),
+            By::Ring(ring) => ring.transfer(&self.file, moves, interrupt),
+            By::Pool(pool, _) => pool.transfer(&self.file, moves, interrupt),
+            By::OneThread => super::pieces(moves).iter_mut().try_for_each(|piece| {
+                super::go_on(interrupt)?;
+                pool::move_one(&self.file, piece)
+            }),
         }
     }
 }
@@ -181,7 +187,7 @@ mod tests {
                 .collect();
             assert_eq!(moves.len(), count);
             expected.before(&mut moves);
-            tier.transfer(&mut moves).unwrap();
+            tier.transfer(&mut moves, Interrupt::never()).unwrap();
             expected.check(&moves).unwrap();
         }
     }
@@ -218,6 +224,32 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the lock alone is left");
     }
 
+    /// By hand: a block of 2 MiB goes in four pieces, of which none is moved once someone has asked to stop.
+    #[test]
+    fn a_request_to_stop_is_seen_within_a_block() {
+        let home = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let folder = TierFolder::open(home.path()).unwrap();
+        let asked = std::sync::atomic::AtomicBool::new(true);
+        let mut memory = Memory::random(512, 3).unwrap();
+        let pool = || {
+            let refused = || Err(io::Error::from_raw_os_error(1));
+            FileTier::create_with(&folder, 512, Through::Device, refused)
+        };
+        let tiers: [&dyn Fn() -> io::Result<FileTier>; 3] =
+            [&|| FileTier::create(&folder, 512, Through::Device), &pool, &|| {
+                FileTier::create(&folder, 512, Through::PageCache)
+            }];
+        for open in tiers {
+            let mut tier = open().unwrap();
+            let save = Move { memory: memory.bytes_mut(), offset: 0, way: Way::Save };
+            let stopped = tier.transfer(&mut [save], Interrupt { cancel: &asked });
+            assert_eq!(stopped.unwrap_err().kind(), io::ErrorKind::Interrupted);
+            // The first page is what the tier was tried with.
+            let kept = std::fs::read(&tier.path).unwrap();
+            assert!(kept[PAGE..].iter().all(|byte| *byte == 0), "{}", tier.method());
+        }
+    }
+
     #[test]
     fn a_disk_that_fills_up_in_the_middle_fails_the_transfer() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -232,7 +264,10 @@ mod tests {
             let blocks = memory.blocks(PAGE, &[0, 1]);
             let mut moves: Vec<Move<'_>> =
                 blocks.into_iter().map(|memory| Move { memory, offset: 0, way: Way::Save }).collect();
-            assert_eq!(tier.transfer(&mut moves).unwrap_err().kind(), io::ErrorKind::StorageFull);
+            assert_eq!(
+                tier.transfer(&mut moves, Interrupt::never()).unwrap_err().kind(),
+                io::ErrorKind::StorageFull
+            );
         }
     }
 }

@@ -125,6 +125,7 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Interrupt;
     use crate::bench::tiers::{Dram, Tier};
 
     #[test]
@@ -153,7 +154,7 @@ mod tests {
                 .map(|(memory, place)| Move { memory, offset: (place + shift) % 4 * PAGE as u64, way })
                 .collect();
             expected.before(&mut moves);
-            tier.transfer(&mut moves).unwrap();
+            tier.transfer(&mut moves, Interrupt::never()).unwrap();
             expected.check(&moves)
         };
         assert!(moves(&mut memory, &mut tier, &mut expected, Way::Save, 0).is_ok());

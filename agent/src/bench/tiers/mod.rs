@@ -42,6 +42,8 @@ pub(crate) use session::measure;
 pub use session::{TierPlan, run_tiers};
 pub(crate) use watch::Watch;
 
+use super::Interrupt;
+
 /// Somewhere that blocks of state are kept.
 pub(crate) trait Tier: std::fmt::Debug {
     /// How it moves blocks, in words, with the reason where it is not the usual way.
@@ -53,8 +55,31 @@ pub(crate) trait Tier: std::fmt::Debug {
         Ok(None)
     }
 
-    /// Moves all blocks; each is in its place when this returns.
-    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()>;
+    /// Moves all blocks; each is in its place when this returns. [`Interrupted`](io::ErrorKind::Interrupted) where someone
+    /// asked to stop before the last was: what the tier then holds is not known, and it may take no more.
+    fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()>;
+}
+
+/// A larger block moves in several pieces: a device works on them side by side, and a request to stop is seen between them.
+const LARGEST_PIECE: usize = 512 << 10;
+
+/// The pieces of these blocks, in their order.
+fn pieces<'m>(moves: &'m mut [Move<'_>]) -> Vec<Move<'m>> {
+    let mut pieces = Vec::new();
+    for one in moves {
+        let (way, mut offset) = (one.way, one.offset);
+        for memory in one.memory.chunks_mut(LARGEST_PIECE) {
+            let begin = offset;
+            offset += memory.len() as u64;
+            pieces.push(Move { memory, offset: begin, way });
+        }
+    }
+    pieces
+}
+
+/// An error where someone asked to stop.
+fn go_on(interrupt: Interrupt<'_>) -> io::Result<()> {
+    if interrupt.is_set() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
 }
 
 /// One block to move. Blocks of one transfer do not overlap, neither in memory nor in the tier.

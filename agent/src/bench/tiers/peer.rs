@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::{Move, Tier, Way};
+use super::{LARGEST_PIECE, Move, Tier, Way};
+use crate::bench::Interrupt;
 
 const SAVE: u64 = 1;
 const RESTORE: u64 = 2;
@@ -81,16 +82,16 @@ impl Tier for Peer {
         "loopback TCP to a process of this program, a connection each way".to_owned()
     }
 
-    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+    fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
         let (mut saves, mut restores): (Vec<_>, Vec<_>) =
             moves.iter_mut().partition(|one| one.way == Way::Save);
         let (save_to, restore_from) = (&mut self.saves, &mut self.restores);
         let done = match (saves.is_empty(), restores.is_empty()) {
-            (_, true) => save(save_to, &mut saves),
-            (true, false) => restore(restore_from, &mut restores),
+            (_, true) => save(save_to, &mut saves, interrupt),
+            (true, false) => restore(restore_from, &mut restores, interrupt),
             (false, false) => thread::scope(|scope| {
-                let saving = scope.spawn(|| save(save_to, &mut saves));
-                let restored = restore(restore_from, &mut restores);
+                let saving = scope.spawn(|| save(save_to, &mut saves, interrupt));
+                let restored = restore(restore_from, &mut restores, interrupt);
                 saving
                     .join()
                     .unwrap_or_else(|_| Err(io::Error::other("the saving thread stopped")))
@@ -114,21 +115,27 @@ fn ask(stream: &mut TcpStream, operation: u64, one: &Move<'_>) -> io::Result<()>
     stream.write_all(&request)
 }
 
-fn save(stream: &mut TcpStream, moves: &mut [&mut Move<'_>]) -> io::Result<()> {
+fn save(stream: &mut TcpStream, moves: &mut [&mut Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
     for one in moves.iter() {
         ask(stream, SAVE, one)?;
-        stream.write_all(one.memory)?;
+        for piece in one.memory.chunks(LARGEST_PIECE) {
+            super::go_on(interrupt)?;
+            stream.write_all(piece)?;
+        }
     }
     // One byte for each block that is in its place; they are few enough to wait in the connection.
     stream.read_exact(&mut vec![0; moves.len()])
 }
 
-fn restore(stream: &mut TcpStream, moves: &mut [&mut Move<'_>]) -> io::Result<()> {
+fn restore(stream: &mut TcpStream, moves: &mut [&mut Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
     for one in moves.iter().take(AHEAD) {
         ask(stream, RESTORE, one)?;
     }
     for index in 0..moves.len() {
-        stream.read_exact(moves[index].memory)?;
+        for piece in moves[index].memory.chunks_mut(LARGEST_PIECE) {
+            super::go_on(interrupt)?;
+            stream.read_exact(piece)?;
+        }
         if let Some(next) = moves.get(index + AHEAD) {
             ask(stream, RESTORE, next)?;
         }
@@ -219,7 +226,7 @@ mod tests {
                 .map(|(index, memory)| Move { memory, offset: (index * 2 * PAGE) as u64, way: way(index) })
                 .collect();
             expected.before(&mut moves);
-            peer.transfer(&mut moves).unwrap();
+            peer.transfer(&mut moves, Interrupt::never()).unwrap();
             expected.check(&moves).unwrap();
         }
     }
@@ -231,7 +238,8 @@ mod tests {
         drop((listener.accept().unwrap(), listener.accept().unwrap()));
         let mut memory = Memory::random(1, 3).unwrap();
         let memory = memory.bytes_mut();
-        let error = peer.transfer(&mut [Move { memory, offset: 0, way: Way::Restore }]).unwrap_err();
+        let restore = Move { memory, offset: 0, way: Way::Restore };
+        let error = peer.transfer(&mut [restore], Interrupt::never()).unwrap_err();
         assert_eq!(error.to_string(), "the peer closed the connection");
     }
 }

@@ -6,6 +6,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::{Move, Way};
+use crate::bench::Interrupt;
 
 /// Requests that are under way at the same time.
 pub(crate) const DEPTH: usize = 16;
@@ -22,8 +23,15 @@ impl PositionPool {
         Ok(Self { threads })
     }
 
-    pub(crate) fn transfer(&self, file: &File, moves: &mut [Move<'_>]) -> io::Result<()> {
-        self.threads.install(|| moves.par_iter_mut().with_max_len(1).try_for_each(|one| move_one(file, one)))
+    pub(crate) fn transfer(
+        &self,
+        file: &File,
+        moves: &mut [Move<'_>],
+        interrupt: Interrupt<'_>,
+    ) -> io::Result<()> {
+        let mut pieces = super::pieces(moves);
+        let move_piece = |piece: &mut Move<'_>| super::go_on(interrupt).and_then(|()| move_one(file, piece));
+        self.threads.install(|| pieces.par_iter_mut().with_max_len(1).try_for_each(move_piece))
     }
 }
 

@@ -11,11 +11,10 @@ use std::os::fd::AsRawFd;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use super::{Move, Way};
+use crate::bench::Interrupt;
 
 /// Requests that are under way at the same time.
 pub(crate) const DEPTH: u32 = 32;
-/// A larger block goes as several requests, so that a device works on them side by side.
-const LARGEST_REQUEST: usize = 1 << 20;
 
 /// One ring.
 pub(crate) struct Ring {
@@ -36,25 +35,33 @@ impl Ring {
         Ok(Self { ring: IoUring::new(DEPTH)?, broken: None })
     }
 
-    pub(crate) fn transfer(&mut self, file: &File, moves: &mut [Move<'_>]) -> io::Result<()> {
+    pub(crate) fn transfer(
+        &mut self,
+        file: &File,
+        moves: &mut [Move<'_>],
+        interrupt: Interrupt<'_>,
+    ) -> io::Result<()> {
         if let Some(why) = &self.broken {
             return Err(io::Error::other(why.clone()));
         }
         let file = types::Fd(file.as_raw_fd());
-        let mut parts: Vec<Part> = Vec::new();
-        for one in moves.iter_mut() {
-            let way = one.way;
-            let mut offset = one.offset;
-            for part in one.memory.chunks_mut(LARGEST_REQUEST) {
-                let length = u32::try_from(part.len()).map_err(io::Error::other)?;
-                parts.push(Part { memory: part.as_mut_ptr(), length, offset, way });
-                offset += u64::from(length);
-            }
+        let mut parts = Vec::new();
+        for piece in super::pieces(moves) {
+            let length = u32::try_from(piece.memory.len()).map_err(io::Error::other)?;
+            parts.push(Part {
+                memory: piece.memory.as_mut_ptr(),
+                length,
+                offset: piece.offset,
+                way: piece.way,
+            });
         }
         let mut waiting: Vec<usize> = (0..parts.len()).rev().collect();
         let mut under_way = 0_usize;
         let mut failed: Option<io::Error> = None;
         loop {
+            if failed.is_none() && !waiting.is_empty() {
+                failed = super::go_on(interrupt).err();
+            }
             while under_way < DEPTH as usize
                 && failed.is_none()
                 && let Some(place) = waiting.pop()

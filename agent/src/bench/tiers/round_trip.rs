@@ -9,6 +9,7 @@ use kvscope_sizing::Bytes;
 use super::layout::stride;
 use super::sweep::{self, Wrong};
 use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Watch, Way};
+use crate::bench::Interrupt;
 use crate::bench::samples::{STORED_AT, Sample, Samples};
 
 /// The transfers of one state on one tier, in this order.
@@ -85,7 +86,7 @@ impl<'a> RoundTrip<'a> {
                 }
                 turns += 1;
                 let begun = Instant::now();
-                let moved = self.once(pair[0].pattern, &mut || watch.stop());
+                let moved = self.once(pair[0].pattern, watch);
                 longest = longest.max(begun.elapsed());
                 match moved {
                     Ok(None) => return,
@@ -119,26 +120,22 @@ impl<'a> RoundTrip<'a> {
         }
     }
 
-    /// Fills, saves, drops, restores to other places and compares; the times of the save and the restore, none where `stop`
-    /// says so in between.
-    fn once(
-        &mut self,
-        pattern: Pattern,
-        stop: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<[Sample; 2]>, Wrong> {
+    /// Fills, saves, drops, restores to other places and compares; the times of the save and the restore, none where `watch`
+    /// says to stop in between.
+    fn once(&mut self, pattern: Pattern, watch: &mut dyn Watch) -> Result<Option<[Sample; 2]>, Wrong> {
         let slots = self.arranged(pattern);
         let places = self.arranged(pattern);
         self.fill(&places);
-        if stop() {
+        if watch.stop() {
             return Ok(None);
         }
-        let saved = self.transfer(Way::Save, pattern, &places, &slots)?;
+        let saved = self.transfer(Way::Save, pattern, &places, &slots, watch.interrupt())?;
         self.memory.bytes_mut().fill(0);
-        if stop() {
+        if watch.stop() {
             return Ok(None);
         }
         let places = self.arranged(pattern);
-        let restored = self.transfer(Way::Restore, pattern, &places, &slots)?;
+        let restored = self.transfer(Way::Restore, pattern, &places, &slots, watch.interrupt())?;
         self.compare(&places)?;
         Ok(Some([saved, restored]))
     }
@@ -160,6 +157,7 @@ impl<'a> RoundTrip<'a> {
         pattern: Pattern,
         places: &[usize],
         slots: &[usize],
+        interrupt: Interrupt<'_>,
     ) -> Result<Sample, Wrong> {
         let mut order: Vec<usize> = (0..places.len()).collect();
         if pattern == Pattern::Fragments {
@@ -176,7 +174,7 @@ impl<'a> RoundTrip<'a> {
         self.expected.before(&mut moves);
         self.scrub.empty_caches();
         let begun = Instant::now();
-        self.tier.transfer(&mut moves).map_err(Wrong::Tier)?;
+        self.tier.transfer(&mut moves, interrupt).map_err(Wrong::Tier)?;
         let elapsed = begun.elapsed();
         self.expected.check(&moves).map_err(Wrong::Bytes)?;
         Ok(Sample::new(elapsed, None))
@@ -265,10 +263,10 @@ mod tests {
             self.0.method()
         }
 
-        fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+        fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
             let in_order = moves.windows(2).all(|pair| pair[0].offset < pair[1].offset);
             let saves = moves[0].way == Way::Save;
-            self.0.transfer(moves)?;
+            self.0.transfer(moves, interrupt)?;
             if saves && !in_order {
                 self.0.bytes_mut()[self.1] ^= 1;
             }

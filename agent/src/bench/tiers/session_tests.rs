@@ -180,12 +180,12 @@ impl Tier for Closing {
         self.tier.method()
     }
 
-    fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+    fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
         if self.left == 0 {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the peer closed the connection"));
         }
         self.left -= 1;
-        self.tier.transfer(moves)
+        self.tier.transfer(moves, interrupt)
     }
 }
 

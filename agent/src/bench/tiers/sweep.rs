@@ -8,7 +8,7 @@ use kvscope_sizing::prediction::{Grade, LinkFit};
 
 use super::{Expected, Memory, Move, PAGE, Scrub, Tier, Watch, Way};
 use crate::bench::samples::{LEAST_SAMPLES, STORED_AT, Sample, Samples, WANTED_SAMPLES};
-use crate::bench::stats;
+use crate::bench::{Interrupt, stats};
 
 /// 4 KiB to 64 MiB in powers of 4.
 const BLOCKS: [usize; 8] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
             if watch.stop() || Instant::now() >= deadline {
                 return Err(std::io::ErrorKind::Interrupted.into());
             }
-            bench.once(block, some, some, |_| Way::Save).map_err(|error| match error {
+            bench.once(block, some, some, |_| Way::Save, watch.interrupt()).map_err(|error| match error {
                 Wrong::Tier(error) => error,
                 Wrong::Bytes(what) => std::io::Error::other(what),
             })?;
@@ -123,6 +123,7 @@ impl<'a> Bench<'a> {
         memory: &[usize],
         tier: &[usize],
         way: impl Fn(usize) -> Way,
+        interrupt: Interrupt<'_>,
     ) -> Result<Sample, Wrong> {
         let blocks = self.memory.blocks(block, memory);
         let mut moves: Vec<Move<'_>> = blocks
@@ -134,14 +135,19 @@ impl<'a> Bench<'a> {
         self.expected.before(&mut moves);
         self.scrub.empty_caches();
         let begun = Instant::now();
-        self.tier.transfer(&mut moves).map_err(Wrong::Tier)?;
+        self.tier.transfer(&mut moves, interrupt).map_err(Wrong::Tier)?;
         let elapsed = begun.elapsed();
         self.expected.check(&moves).map_err(Wrong::Bytes)?;
         // A thread that waits for a device uses no core, so its share of one tells no disturbance.
         Ok(Sample::new(elapsed, None))
     }
 
-    fn sample(&mut self, transfer: &Transfer, round: usize) -> Result<Sample, Wrong> {
+    fn sample(
+        &mut self,
+        transfer: &Transfer,
+        round: usize,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Sample, Wrong> {
         let size = |bytes: Bytes| usize::try_from(bytes.get()).unwrap_or(usize::MAX);
         let block = size(transfer.block_bytes);
         let (count, all) = (size(transfer.bytes) / block, self.bytes / block);
@@ -163,7 +169,7 @@ impl<'a> Bench<'a> {
             Direction::Mixed if (index + if count == 1 { round } else { 0 }).is_multiple_of(2) => Way::Save,
             Direction::Mixed | Direction::Restore => Way::Restore,
         };
-        self.once(block, &memory, &tier, way)
+        self.once(block, &memory, &tier, way, interrupt)
     }
 
     /// `count` different places among `all`, in random order.
@@ -197,7 +203,7 @@ impl<'a> Bench<'a> {
                 }
                 turns += 1;
                 transfer.method = Some(method.clone());
-                match self.sample(transfer, round) {
+                match self.sample(transfer, round, watch.interrupt()) {
                     // What breaks while everything ends has not failed.
                     Err(_) if watch.stop() => return,
                     Err(wrong) => {
@@ -358,7 +364,7 @@ mod tests {
             self.0.method()
         }
 
-        fn transfer(&mut self, moves: &mut [Move<'_>]) -> io::Result<()> {
+        fn transfer(&mut self, moves: &mut [Move<'_>], interrupt: Interrupt<'_>) -> io::Result<()> {
             match moves[0].memory.len() {
                 4096 if moves[0].way == Way::Restore => return Ok(()),
                 0x0010_0000 if moves[0].way == Way::Restore => self.1 += 1,
@@ -368,7 +374,7 @@ mod tests {
                 self.1 -= 1;
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
-            self.0.transfer(moves)
+            self.0.transfer(moves, interrupt)
         }
     }
 

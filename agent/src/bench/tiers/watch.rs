@@ -12,6 +12,9 @@ pub(crate) trait Watch {
     /// Whether to stop before the next transfer. Tells how far the run is.
     fn stop(&mut self) -> bool;
 
+    /// What a transfer asks on its way.
+    fn interrupt(&self) -> Interrupt<'_>;
+
     /// The tier is there and filled.
     fn ready(&mut self);
 
@@ -43,6 +46,10 @@ impl Watch for OfRun<'_> {
         let remaining_seconds = (budget - passed).max(0.0);
         (self.progress)(Progress { fraction, remaining_seconds, ..self.known.clone() });
         self.interrupt.is_set()
+    }
+
+    fn interrupt(&self) -> Interrupt<'_> {
+        self.interrupt
     }
 
     fn ready(&mut self) {
@@ -87,6 +94,10 @@ pub(crate) struct Unwatched;
 impl Watch for Unwatched {
     fn stop(&mut self) -> bool {
         false
+    }
+
+    fn interrupt(&self) -> Interrupt<'_> {
+        Interrupt::never()
     }
 
     fn ready(&mut self) {}
