@@ -36,6 +36,9 @@ struct LayerRow {
     layer: usize,
     mixer: String,
     borrows: Option<String>,
+    /// The layer whose weights it runs with, where it is a later pass of a loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights_of: Option<usize>,
     bytes: Bytes,
     components: Vec<ComponentRow>,
 }
@@ -76,6 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             layer: index,
             mixer: class.name(),
             borrows: class.borrows.clone(),
+            weights_of: Some(architecture.weights_of(index)).filter(|owner| *owner != index),
             bytes,
             components,
         });

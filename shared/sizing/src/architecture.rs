@@ -1,5 +1,6 @@
 //! What a config says, layer by layer, free of any engine.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::distinct::Places;
@@ -24,7 +25,21 @@ pub struct Architecture {
     plain_heads: PlainHeads,
     asks_for_window_pool: bool,
     bounded_gate: bool,
+    loops: Option<Loops>,
     warnings: Vec<Warning>,
+}
+
+/// Layers that run several times with the same weights.
+///
+/// Every pass after the first is a layer of its own behind the model's last, as engines number their caches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loops {
+    /// Times that they run, the first included.
+    pub passes: Fact,
+    /// The layers that run again, by index from 0.
+    pub range: Range<usize>,
+    /// Layers that have weights of their own.
+    pub own_layers: usize,
 }
 
 /// Head fields as a formula that knows neither latents nor layer kinds reads them.
@@ -80,6 +95,36 @@ pub(crate) struct ModelFacts {
     pub(crate) plain_heads: PlainHeads,
     pub(crate) asks_for_window_pool: bool,
     pub(crate) bounded_gate: bool,
+    pub(crate) loops: Option<Loops>,
+}
+
+impl Loops {
+    /// The layer whose weights layer `index` runs with; itself where it has its own.
+    pub fn weights_of(&self, index: usize) -> usize {
+        match index.checked_sub(self.own_layers) {
+            Some(later) if !self.range.is_empty() => self.range.start + later % self.range.len(),
+            _ => index,
+        }
+    }
+
+    /// Adds the later passes to the layers that have weights, each layer as `again` changes it.
+    pub(crate) fn repeat(&self, drafts: &mut Vec<LayerDraft>, again: impl Fn(&LayerDraft) -> LayerDraft) {
+        let pass: Vec<LayerDraft> = drafts[self.range.clone()].iter().map(again).collect();
+        for _ in 1..self.passes.get() {
+            drafts.extend_from_slice(&pass);
+        }
+    }
+
+    /// What a figure's reader has to know of them: `kept` is what the later passes keep.
+    pub(crate) fn words(&self, kept: &str) -> String {
+        let (passes, first, last) = (self.passes.get(), self.range.start, self.range.end.saturating_sub(1));
+        let later = self.own_layers + self.range.len() * usize::try_from(passes - 1).unwrap_or(usize::MAX);
+        format!(
+            "layers {first} to {last} run {passes} times with the same weights; layers {} to {} are the later passes: {kept}",
+            self.own_layers,
+            later.saturating_sub(1)
+        )
+    }
 }
 
 impl Architecture {
@@ -104,6 +149,7 @@ impl Architecture {
             plain_heads: facts.plain_heads,
             asks_for_window_pool: facts.asks_for_window_pool,
             bounded_gate: facts.bounded_gate,
+            loops: facts.loops,
             warnings,
         }
     }
@@ -111,8 +157,12 @@ impl Architecture {
     /// Other layers, with everything else of this architecture: `kinds` of layers, and the kind of each layer as an index
     /// into them. Equal kinds become one class.
     pub(crate) fn with_layers(&self, kinds: &[LayerDraft], layers: &[usize]) -> Self {
-        let mut other =
-            Self { classes: Vec::new(), layers: Vec::with_capacity(layers.len()), ..self.clone() };
+        let mut other = Self {
+            classes: Vec::new(),
+            layers: Vec::with_capacity(layers.len()),
+            loops: None,
+            ..self.clone()
+        };
         let mut classes = Classes::default();
         let mut class_of_kind: Vec<Option<usize>> = vec![None; kinds.len()];
         for (index, kind) in layers.iter().enumerate() {
@@ -129,9 +179,24 @@ impl Architecture {
         &self.classes
     }
 
-    /// The number of layers that the config counts, draft layers left out.
+    /// The number of layers that the config counts, draft layers left out; each later pass of a loop counts again.
     pub fn layer_count(&self) -> usize {
         self.layers.len()
+    }
+
+    /// Layers that run several times, where there are any.
+    pub fn loops(&self) -> Option<&Loops> {
+        self.loops.as_ref()
+    }
+
+    /// The number of layers that have weights of their own.
+    pub fn own_layers(&self) -> usize {
+        self.loops.as_ref().map_or(self.layers.len(), |loops| loops.own_layers)
+    }
+
+    /// The layer whose weights layer `index` runs with.
+    pub fn weights_of(&self, index: usize) -> usize {
+        self.loops.as_ref().map_or(index, |loops| loops.weights_of(index))
     }
 
     /// The class of every layer, as an index into [`Architecture::classes`].

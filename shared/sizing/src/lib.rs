@@ -51,7 +51,7 @@ mod state;
 mod units;
 mod warning;
 
-pub use architecture::{Architecture, LayerClass, PlainHeads};
+pub use architecture::{Architecture, LayerClass, Loops, PlainHeads};
 pub use capacity::LargestContext;
 pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
 pub use compare::{

@@ -166,8 +166,19 @@ impl StateModel {
         if is_named || !has_state || architecture.dtype() == StateFormat::F32 {
             return Ok(None);
         }
-        let wide = Settings { state_dtype: Some(StateFormat::F32), ..settings.clone() };
-        let (own, kept) = (self.fixed(None)?, Self::new(architecture, &wide)?.fixed(None)?);
+        let own = self.fixed(None)?;
+        let narrow = architecture.dtype().bytes_per_value();
+        let kept = self.parts.iter().try_fold(own, |kept, part| match part.component.growth {
+            Growth::Constant { bytes } if part.component.kind == ComponentKind::RecurrentState => {
+                let values = bytes.get() / narrow.max(1);
+                kept.plus(
+                    Bytes::new(values)
+                        .times(StateFormat::F32.bytes_per_value() - narrow)?
+                        .times(part.layers)?,
+                )
+            }
+            _ => Ok(kept),
+        })?;
         let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
         let has_kda = mixers.any(|mixer| {
             matches!(mixer, Mixer::Recurrent(recurrent) if matches!(recurrent.recurrence, Recurrence::Kda { .. }))

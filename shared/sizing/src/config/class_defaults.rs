@@ -8,16 +8,17 @@ use crate::fact::Fact;
 /// `(model types, field, value)`
 const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["gemma2", "gpt_oss", "vaultgemma"], "sliding_window_pattern", 2),
-    (&["cohere2", "exaone4", "exaone_moe", "olmo3"], "sliding_window_pattern", 4),
+    (&["cohere2", "dory", "exaone4", "exaone_moe", "olmo3"], "sliding_window_pattern", 4),
     (&["gemma3n_text", "kolibri1"], "sliding_window_pattern", 5),
     (&["gemma3_text", "gemma3"], "sliding_window_pattern", 6),
+    (&["inkling_text", "inkling2_text", "inkling2_loop_text"], "sliding_window_pattern", 6),
     (&["afmoe"], "global_attn_every_n_layers", 4),
     (&["qwen2", "qwen3"], "max_window_layers", 28),
     (&["dots1"], "max_window_layers", 62),
     (&["gpt_oss", "granite_swa", "granitemoe_swa"], "sliding_window", 128),
     (&["gemma3n_text", "gemma4_text"], "sliding_window", 512),
     (&["kolibri1"], "sliding_window", 513),
-    (&["afmoe", "gemma4_unified_text"], "sliding_window", 1024),
+    (&["afmoe", "dory", "gemma4_unified_text"], "sliding_window", 1024),
     (&["muse_glimmer_text", "muse_spark_text"], "sliding_window", 2048),
     (
         &[
@@ -37,7 +38,122 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["dots1", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "sliding_window", 4096),
     (&["cwm"], "sliding_window", 8192),
     (&["gemma3_text", "gemma3"], "num_attention_heads", 8),
-    (&["gemma3_text", "gemma3"], "num_key_value_heads", 4),
+    (
+        &[
+            "dory",
+            "ernie4_5_moe",
+            "ernie4_5_vl_moe_text",
+            "flint",
+            "gemma2",
+            "gemma3_text",
+            "gemma3",
+            "gemma4_text",
+            "gemma4_unified_text",
+            "granite_docling_text",
+            "granite_swa",
+            "kolibri1",
+            "lfm3",
+            "mellum",
+            "mimo_v2_flash",
+            "minimax_m3_vl_text",
+            "qwen2_5_omni_text",
+            "qwen3_5_text",
+            "qwen3_moe",
+            "qwen3_omni_moe_text",
+            "sarvam_moe",
+            "smollm3",
+            "vaultgemma",
+        ],
+        "num_key_value_heads",
+        4,
+    ),
+    (
+        &[
+            "bamba",
+            "beam",
+            "cosmos3_edge_text",
+            "cwm",
+            "emu3_text_model",
+            "exaone",
+            "falcon_h1",
+            "glm4_moe",
+            "glm4v_moe_text",
+            "glm_ocr_text",
+            "gpt_oss",
+            "hy_v3",
+            "inkling_text",
+            "inkling2_text",
+            "inkling2_loop_text",
+            "iquestcoder",
+            "jamba",
+            "laguna",
+            "lfm2",
+            "lfm2_moe",
+            "llama4_text",
+            "minimax",
+            "minimax_m2",
+            "ministral",
+            "ministral3",
+            "mistral",
+            "mixtral",
+            "mllama_text_model",
+            "molmo2_text",
+            "nemotron_h",
+            "phi4_multimodal",
+            "phimoe",
+            "qwen2_5_vl_text",
+            "qwen2_vl_text",
+            "seed_oss",
+            "solar_open",
+            "step3p5",
+            "voxtral_realtime_text",
+        ],
+        "num_key_value_heads",
+        8,
+    ),
+    (
+        &[
+            "embedding_gemma2_text",
+            "ernie4_5",
+            "gemma3n_text",
+            "glm",
+            "glm4",
+            "glm4v_text",
+            "glm_image_text",
+            "internlm3",
+            "muse_glimmer_text",
+            "openai_privacy_filter",
+            "paddleocr_vl_text",
+            "qwen3_5_moe_text",
+            "qwen3_next",
+            "qwen4_exp_text",
+            "starcoder2",
+            "zaya",
+        ],
+        "num_key_value_heads",
+        2,
+    ),
+    (&["bitnet"], "num_key_value_heads", 5),
+    (&["muse_spark_text"], "num_key_value_heads", 16),
+    (&["gemma3n_text"], "num_kv_shared_layers", 15),
+    // vLLM's readers of these two classes, which come with their models.
+    (&["ouro"], "total_ut_steps", 4),
+    (&["iquestloopcoder"], "loop_num", 2),
+    (&["iquestloopcoder"], "loop_window_size", 64),
+    (&["dory"], "n_recurrent_loops", 2),
+    (&["dory"], "n_input_layers", 8),
+    (&["dory"], "n_output_layers", 8),
+    (&["inkling2_loop_text"], "loop_num_passes", 3),
+    (&["inkling2_loop_text"], "loop_layer_index_start", 6),
+    (&["inkling2_loop_text"], "loop_layer_index_end", 18),
+    (&["hrm_text"], "H_cycles", 2),
+    (&["hrm_text"], "L_cycles", 3),
+    (&["bailing_hybrid"], "short_conv_kernel_size", 4),
+    (&["zaya"], "cca_time0", 2),
+    (&["zaya"], "cca_time1", 2),
+    (&["inkling_text", "inkling2_text", "inkling2_loop_text"], "conv_kernel_size", 4),
+    (&["inkling_text"], "sliding_window_size", 512),
+    (&["inkling2_text", "inkling2_loop_text"], "sliding_window_size", 1024),
     (
         &[
             "gemma",
@@ -95,13 +211,54 @@ const FLAGS: &[(&[&str], &str, bool)] = &[
 const MAY_BE_NONE: &[&str] =
     &["attention_chunk_size", "kv_lora_rank", "max_window_layers", "sliding_window", "sliding_window_size"];
 
-pub(super) fn may_be_none(field: &str) -> bool {
-    MAY_BE_NONE.contains(&field)
+/// Classes that take null for as many K/V heads as query heads, though they have a number where the field is absent.
+const NULL_IS_EVERY_HEAD: &[&str] = &[
+    "bamba",
+    "bitnet",
+    "cosmos3_edge_text",
+    "cwm",
+    "ernie4_5",
+    "exaone",
+    "falcon_h1",
+    "glm4v_text",
+    "glm_image_text",
+    "glm_ocr_text",
+    "gpt_oss",
+    "granite_docling_text",
+    "granite_swa",
+    "internlm3",
+    "iquestcoder",
+    "jamba",
+    "llama4_text",
+    "minimax",
+    "ministral",
+    "ministral3",
+    "mistral",
+    "mixtral",
+    "nemotron_h",
+    "openai_privacy_filter",
+    "paddleocr_vl_text",
+    "phi4_multimodal",
+    "phimoe",
+    "qwen2_5_omni_text",
+    "qwen2_5_vl_text",
+    "qwen2_vl_text",
+    "seed_oss",
+    "smollm3",
+    "voxtral_realtime_text",
+];
+
+pub(super) fn may_be_none(model_type: Option<&str>, field: &str) -> bool {
+    let is_every_head = || model_type.is_some_and(|class| NULL_IS_EVERY_HEAD.contains(&class));
+    MAY_BE_NONE.contains(&field) || (field == "num_key_value_heads" && is_every_head())
 }
 
 /// Fields for which 0 says none, too, so that a class's default does not step in.
 pub(super) fn is_none_at_zero(field: &str) -> bool {
-    matches!(field, "attention_chunk_size" | "sliding_window" | "sliding_window_size")
+    matches!(
+        field,
+        "attention_chunk_size" | "num_kv_shared_layers" | "sliding_window" | "sliding_window_size"
+    )
 }
 
 /// Fields whose zero a class reads as left out (`head_dim or hidden_size // num_attention_heads`, `if kv_lora_rank`); with
@@ -153,6 +310,30 @@ pub(super) fn window_not_taken(model_type: Option<&str>) -> Option<u64> {
 /// Classes that drop their default pattern where the window is null (transformers' `Exaone4Config`).
 pub(super) fn pattern_goes_with_window(model_type: Option<&str>) -> bool {
     matches!(model_type, Some("exaone4" | "exaone_moe"))
+}
+
+/// Classes whose windows a list gives to layers, and none where there is no list (`SmallThinkerConfig`).
+pub(super) fn windows_by_list_alone(model_type: Option<&str>) -> bool {
+    model_type == Some("smallthinker")
+}
+
+/// Encoder-decoder classes whose decoder is counted by `num_decoder_layers`, or as the encoder is (`T5Config`).
+const T5_FAMILY: &[&str] = &["longt5", "mt5", "switch_transformers", "t5", "udop", "umt5"];
+
+pub(super) fn is_t5(model_type: Option<&str>) -> bool {
+    model_type.is_some_and(|class| T5_FAMILY.contains(&class))
+}
+
+/// Classes whose state no mixer here describes.
+pub(super) fn is_unmodelled(model_type: Option<&str>) -> Option<&'static str> {
+    match model_type? {
+        "rwkv" | "rwkv5" | "rwkv6" | "rwkv6qwen2" | "rwkv7" | "rwkv_hybrid" | "arwkv" => {
+            Some("the state of an RWKV model")
+        }
+        "recurrent_gemma" => Some("a linear recurrent unit (RG-LRU)"),
+        "xlstm" => Some("the state of an xLSTM"),
+        _ => None,
+    }
 }
 
 /// Classes whose layers all have the window where the config has one and no field says which.

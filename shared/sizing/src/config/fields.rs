@@ -14,9 +14,10 @@ use crate::warning::Warning;
 use crate::{Error, Result};
 
 pub(super) use aliases::{
-    CONTEXTS, DTYPES, ENCODER_TOKENS, HEAD_WIDTHS, HIDDEN, KV_HEADS, LAYERS, QUERY_HEADS, RECURRENT_DTYPES,
-    SSM_EXPANSIONS, SSM_GROUPS, SSM_HEAD_WIDTHS, SSM_HEADS, SSM_KERNELS, SSM_STATES, SSM_WIDTHS, WINDOWS,
-    is_of_heads, of_mamba,
+    CONTEXTS, DTYPES, ENCODER_TOKENS, HEAD_WIDTHS, HIDDEN, KV_HEADS, LATENT_NOPES, LATENT_RANKS,
+    LATENT_ROPES, LATENT_VALUES, LAYERS, QUERY_HEADS, RECURRENT_DTYPES, SLIDING_KV_HEADS,
+    SLIDING_QUERY_HEADS, SSM_EXPANSIONS, SSM_GROUPS, SSM_HEAD_WIDTHS, SSM_HEADS, SSM_KERNELS, SSM_STATES,
+    SSM_WIDTHS, WINDOWS, is_of_heads, of_mamba,
 };
 use aliases::{ONE_MEANING, differ, is_silent};
 
@@ -29,23 +30,28 @@ pub(super) const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_
 
 /// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means
 /// missing, as engines read it.
-const AT_LEAST_ONE: [&str; 17] = [
+const AT_LEAST_ONE: [&str; 22] = [
     "decoder_attention_heads",
     "decoder_layers",
     "kv_n_heads",
     "n_head",
     "n_head_kv",
     "n_heads",
+    "n_kv_heads",
     "n_layer",
     "n_layers",
     "num_attention_groups",
     "num_attention_heads",
+    "num_decoder_layers",
     "num_global_key_value_heads",
     "num_hidden_layers",
     "num_key_value_heads",
     "num_kv_heads",
     "num_layers",
     "num_query_heads",
+    "num_swa_attention_heads",
+    "num_swa_key_value_heads",
+    "swa_num_attention_heads",
     "swa_num_key_value_heads",
 ];
 
@@ -188,7 +194,7 @@ impl<'a> Fields<'a> {
             Err(Error::field(path, what))
         };
         if self.is_null(key) {
-            return if class_defaults::may_be_none(key) {
+            return if class_defaults::may_be_none(self.model_type(), key) {
                 Ok(None)
             } else {
                 unusable(self.path_of(key), "null")

@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use super::class_defaults;
 use super::fields::{Fields, listed, wrong_type};
-use super::shapes::must_fit;
+use super::shapes::{has_convolutions, must_fit};
 use crate::fact::Fact;
 use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
 use windows::sliding;
+pub(super) use windows::window;
 
 /// What a layer is, before its shape is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -50,6 +51,12 @@ pub(super) fn read_kinds(
     count: Option<&Fact>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Kinds> {
+    if let Some(what) = class_defaults::is_unmodelled(fields.model_type()) {
+        return Err(Error::field(
+            fields.path_of("model_type"),
+            format!("{what} is not modelled, and it is not sized as something else"),
+        ));
+    }
     for reader in READERS {
         if let Some(kinds) = reader(fields, count, warnings)? {
             checks::compare(fields, &kinds, count);
@@ -69,9 +76,11 @@ pub(super) fn read_kinds(
 type Reader = fn(&Fields<'_>, Option<&Fact>, &mut Vec<Warning>) -> Result<Option<Kinds>>;
 
 /// The readers of lists; the first that finds its field decides.
-const READERS: [Reader; 7] = [
+const READERS: [Reader; 9] = [
     compress_ratios,
     hybrid_layer_pattern,
+    window_layout,
+    windows::listed_windows,
     named_layers,
     block_configs,
     override_pattern,
@@ -94,7 +103,10 @@ fn named_layers(
             .map(|(index, value)| {
                 let path = format!("{path}[{index}]");
                 let name = value.as_str().ok_or_else(|| wrong_type(&path, "a layer kind", value))?;
-                kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))
+                let kind = kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))?;
+                // ZAYA's and Inkling's hybrid layers are attention with short convolutions, which their shape adds.
+                let beside = kind == LayerKind::Parallel && has_convolutions(fields);
+                Ok(if beside { LayerKind::Full } else { kind })
             })
             .collect::<Result<_>>()?;
         return Ok(Some(Kinds { field: path, layers }));
@@ -107,7 +119,9 @@ fn kind_of_name(name: &str) -> Option<LayerKind> {
         "full_attention" | "attention" | "global_attention" | "global" | "indexed_attention" => {
             LayerKind::Full
         }
-        "sliding_attention" | "sliding_window_attention" | "local_attention" | "local" => LayerKind::Sliding,
+        "sliding_attention" | "sliding_window_attention" | "local_attention" | "local" | "hybrid_sliding" => {
+            LayerKind::Sliding
+        }
         "chunked_attention" => LayerKind::Chunked,
         "linear_attention" => LayerKind::Linear,
         "mamba" | "mamba2" => LayerKind::Mamba,
@@ -185,6 +199,15 @@ fn hybrid_layer_pattern(
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<Kinds>> {
     two_kinds(fields, "hybrid_layer_pattern", [LayerKind::Full, LayerKind::Sliding], count, warnings)
+}
+
+/// `sliding_window_layout`: 1 sliding, 0 full (`SmallThinker`).
+fn window_layout(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    two_kinds(fields, "sliding_window_layout", [LayerKind::Full, LayerKind::Sliding], count, warnings)
 }
 
 fn two_kinds(
@@ -278,6 +301,11 @@ fn compress_ratios(
     Ok(Some(Kinds { field: path, layers: own.iter().map(|ratio| LayerKind::Compressed(*ratio)).collect() }))
 }
 
+/// Fields of KDA beside a group size. The class `bailing_hybrid` names two architectures: lightning attention (Ling 2.5) and,
+/// with these fields, KDA (Ling 3.0; transformers 5.24, `models/bailing_hybrid`).
+const OF_GROUPED_KDA: [&str; 5] =
+    ["short_conv_kernel_size", "kda_safe_gate", "kda_lower_bound", "no_kda_lora", "use_kda_lora"];
+
 /// Kinds that a period, an interval or a window gives to layers by their index.
 fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
     let every = |period: u64, index: usize| (index as u64 + 1).is_multiple_of(period);
@@ -293,6 +321,11 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     }
     if fields.has("decoder_layers") {
         return make("decoder_layers", &|_| LayerKind::SelfAndCross);
+    }
+    if class_defaults::is_t5(fields.model_type()) {
+        let decodes = !matches!(fields.find("is_encoder_decoder"), Some((_, Value::Bool(false))));
+        let field = if fields.has("num_decoder_layers") { "num_decoder_layers" } else { "num_layers" };
+        return make(field, &|_| either(decodes, LayerKind::SelfAndCross, LayerKind::None));
     }
     if let Some(indices) = checked_indices(fields, "full_attn_idxs", total)? {
         return make("full_attn_idxs", &|i| {
@@ -317,8 +350,15 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         });
     }
     if let Some(group) = fields.count("layer_group_size")? {
+        // Every field counts as read, so all are looked at.
+        let of_kda = OF_GROUPED_KDA.iter().filter(|key| fields.has(key)).count();
+        let tail = total as u64 / group.get() * group.get();
         return make("layer_group_size", &|i| {
-            either(every(group.get(), i), LayerKind::Full, LayerKind::Lightning)
+            if of_kda == 0 {
+                return either(every(group.get(), i), LayerKind::Full, LayerKind::Lightning);
+            }
+            // Layers behind the last whole group keep a latent (vLLM 0.33, `models/bailing_moe_v3`).
+            either(every(group.get(), i) || i as u64 >= tail, LayerKind::Full, LayerKind::Linear)
         });
     }
     if let Some(interval) = fields.count("full_attention_interval")? {
@@ -328,6 +368,11 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     }
     if fields.flag("parallel_attention_and_mamba")?.is_some_and(|(_, on)| on) {
         return make("model_type", &|_| LayerKind::Parallel);
+    }
+    if let Some(hybrid) = checked_indices(fields, "hybrid_layer_ids", total)?.filter(|ids| !ids.is_empty()) {
+        return make("hybrid_layer_ids", &|i| {
+            either(hybrid.contains(&(i as u64)), LayerKind::Parallel, LayerKind::Mamba)
+        });
     }
     if let Some(cross) = checked_indices(fields, "cross_attention_layers", total)? {
         return make("cross_attention_layers", &|i| {

@@ -15,12 +15,12 @@ use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// No published model has a tenth of it; a count beyond it is a mistake, not a model.
-const MOST_LAYERS: u64 = 10_000;
+pub(super) const MOST_LAYERS: u64 = 10_000;
 
 /// Reads every layer.
 pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Vec<LayerDraft>> {
     let blocks = attention_blocks(fields)?;
-    // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper).
+    // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper), and so does `num_layers` (T5).
     let count = match &blocks {
         Some(blocks) => Some(blocks.layers.clone()),
         None => fields.count_any(&LAYERS)?,
@@ -100,7 +100,7 @@ fn attention_blocks(fields: &Fields<'_>) -> Result<Option<Blocks>> {
 fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Option<String>>> {
     let total = kinds.len();
     let mut borrowed = vec![None; total];
-    if let Some(shared) = fields.number("num_kv_shared_layers")?.filter(|fact| fact.get() > 0) {
+    if let Some(shared) = fields.count("num_kv_shared_layers")? {
         let shared_layers = usize::try_from(shared.get()).unwrap_or(usize::MAX);
         if shared_layers >= total {
             return Err(Error::field(

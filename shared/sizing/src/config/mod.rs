@@ -9,6 +9,7 @@ mod fields;
 mod json;
 mod kinds;
 mod layers;
+mod loops;
 mod shapes;
 mod sources;
 mod strict;
@@ -82,7 +83,8 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
     let dtype = model_dtype(&fields, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
-    let drafts = layers::read_layers(&fields, &mut warnings)?;
+    let mut drafts = layers::read_layers(&fields, &mut warnings)?;
+    let loops = loops::repeat(&fields, &mut drafts, &mut warnings)?;
     let facts = ModelFacts {
         name: None,
         dtype,
@@ -94,6 +96,7 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
         plain_heads: shapes::plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
         bounded_gate: bounded_gate(&fields)?,
+        loops,
     };
     for found in fields.contradictions() {
         strict::report_doubt(found, unknown, &mut warnings)?;

@@ -1,20 +1,23 @@
 //! The shape of each kind of layer: heads, widths, windows, states.
 
+mod beside;
 mod compressed;
 mod latent;
 mod recurrent;
 mod shared;
 
 use super::fields::{
-    ENCODER_TOKENS, Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, QUERY_HEADS, WINDOWS, listed, whole_number,
+    ENCODER_TOKENS, Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, LATENT_VALUES, QUERY_HEADS, SLIDING_KV_HEADS,
+    SLIDING_QUERY_HEADS, listed, whole_number,
 };
-use super::kinds::LayerKind;
+use super::kinds::{LayerKind, window};
 use crate::architecture::PlainHeads;
 use crate::fact::{Fact, Source};
 use crate::mixer::{Heads, Mixer};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
+pub(super) use beside::has_convolutions;
 pub(crate) use compressed::{csa, hca};
 pub(crate) use recurrent::kda_mixer;
 pub(crate) use shared::uneven;
@@ -49,7 +52,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
     pub(super) fn new(fields: &'f Fields<'a>, total: usize) -> Result<Self> {
         Ok(Self {
             fields,
-            kv_heads: match per_layer(fields, &KV_HEADS, total)? {
+            kv_heads: match per_layer(fields, &LISTED_KV_HEADS, total)? {
                 Some(list) => Some(list),
                 None => block_config_heads(fields, total)?,
             },
@@ -80,10 +83,11 @@ impl<'f, 'a> Shapes<'f, 'a> {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Mixer>> {
         let one = match kind {
-            LayerKind::Full => self.full(index, warnings)?,
+            LayerKind::Full => return self.with_convolutions(self.full(index, warnings)?, warnings),
             LayerKind::Sliding => {
-                let window = self.fields.require(&WINDOWS, "a sliding layer")?;
-                Mixer::Sliding { heads: self.heads(HeadSet::Sliding, index, warnings)?, window }
+                let window = window(self.fields)?;
+                let heads = self.heads(HeadSet::Sliding, index, warnings)?;
+                return self.with_convolutions(Mixer::Sliding { heads, window }, warnings);
             }
             LayerKind::Chunked => {
                 let chunk = self.fields.require(&["attention_chunk_size"], "a chunked layer")?;
@@ -116,7 +120,10 @@ impl<'f, 'a> Shapes<'f, 'a> {
     fn heads(&self, set: HeadSet, index: usize, warnings: &mut Vec<Warning>) -> Result<Heads> {
         let query_heads = match &self.query_heads {
             Some(list) => Some(entry(list, index)),
-            None => self.fields.count_any(&QUERY_HEADS)?,
+            None => match self.special(set, &[], &SLIDING_QUERY_HEADS)? {
+                Some(own) => Some(own),
+                None => self.fields.count_any(&QUERY_HEADS)?,
+            },
         };
         let kv_heads = self.kv_heads_of(set, index, query_heads.as_ref(), warnings)?;
         if let Some(query) = query_heads.as_ref().filter(|query| kv_heads.get() > query.get()) {
@@ -134,10 +141,9 @@ impl<'f, 'a> Shapes<'f, 'a> {
             warnings.extend(uneven((&kv_heads, "K/V heads"), (query, "query heads")));
         }
         let k_width = self.k_width(set, query_heads.as_ref(), warnings)?;
-        let v_width = self.special(set, [None, Some("swa_v_head_dim")])?;
-        let v_width = match v_width {
+        let v_width = match self.special(set, &[], &["swa_v_head_dim"])? {
             Some(width) => width,
-            None => self.fields.count("v_head_dim")?.unwrap_or_else(|| self.as_wide_as(&k_width)),
+            None => self.fields.count_any(&LATENT_VALUES)?.unwrap_or_else(|| self.as_wide_as(&k_width)),
         };
         Ok(Heads { query_heads, kv_heads, k_width, v_width })
     }
@@ -159,18 +165,20 @@ impl<'f, 'a> Shapes<'f, 'a> {
         query_heads: Option<&Fact>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Fact> {
-        if let Some(fact) =
-            self.special(set, [Some("num_global_key_value_heads"), Some("swa_num_key_value_heads")])?
-        {
+        if let Some(fact) = self.special(set, &["num_global_key_value_heads"], &SLIDING_KV_HEADS)? {
             return Ok(fact);
         }
         if let Some(one) = shared::one_head(self.fields)? {
             return Ok(one);
         }
+        if let Some(heads) = shared::by_head_type(self.fields, query_heads)? {
+            return Ok(heads);
+        }
         if let Some(list) = &self.kv_heads {
             return Ok(entry(list, index));
         }
         if let Some(fact) = self.fields.count_any(&KV_HEADS)? {
+            self.warn_of_class_heads(&fact, warnings);
             return Ok(fact);
         }
         if let Some(nested) = self.fields.object("attn_config")?
@@ -188,15 +196,16 @@ impl<'f, 'a> Shapes<'f, 'a> {
             )
         })?;
         let path = self.fields.path_of("num_key_value_heads");
+        let state = if self.fields.is_null("num_key_value_heads") { "null" } else { "absent" };
         warnings.push(Warning::new(
             &path,
-            format!("absent; every one of {} query heads keeps K and V (MHA)", query.get()),
+            format!("{state}; every one of {} query heads keeps K and V (MHA)", query.get()),
         ));
         Ok(Fact::default(query.get(), path, format!("as many as query heads ({})", query.source())))
     }
 
     fn k_width(&self, set: HeadSet, query_heads: Option<&Fact>, warnings: &mut Vec<Warning>) -> Result<Fact> {
-        if let Some(width) = self.special(set, [Some("global_head_dim"), Some("swa_head_dim")])? {
+        if let Some(width) = self.special(set, &["global_head_dim"], &["swa_head_dim"])? {
             return Ok(width);
         }
         if let Some(width) = self.fields.count_any(&HEAD_WIDTHS)? {
@@ -239,13 +248,21 @@ impl<'f, 'a> Shapes<'f, 'a> {
         }
     }
 
-    /// The field that one set of layers has for itself: `[global layers, sliding layers]`.
-    fn special(&self, set: HeadSet, keys: [Option<&str>; 2]) -> Result<Option<Fact>> {
-        let key = match set {
-            HeadSet::Full => keys[0],
-            HeadSet::Sliding => keys[1],
+    /// The field that one set of layers has for itself.
+    fn special(&self, set: HeadSet, of_full: &[&str], of_sliding: &[&str]) -> Result<Option<Fact>> {
+        let keys = match set {
+            HeadSet::Full => of_full,
+            HeadSet::Sliding => of_sliding,
         };
-        key.map_or(Ok(None), |key| self.fields.count(key))
+        self.fields.count_any(keys)
+    }
+
+    /// A count that only the class knows, as with the head width: the figure hangs on `model_type`.
+    fn warn_of_class_heads(&self, heads: &Fact, warnings: &mut Vec<Warning>) {
+        if matches!(heads.source(), Source::Default { .. }) {
+            let what = format!("absent; {} is taken, the default of its class", heads.get());
+            warnings.push(Warning::new(self.fields.path_of("num_key_value_heads"), what));
+        }
     }
 
     fn cross(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
@@ -282,6 +299,17 @@ impl<'f, 'a> Shapes<'f, 'a> {
         Ok(Some(Fact::derived(tokens, rule)))
     }
 }
+
+/// `DeciLM` lists its counts under a name of their own.
+const LISTED_KV_HEADS: [&str; 1 + KV_HEADS.len()] = {
+    let mut names = ["num_key_value_heads_per_layer"; 1 + KV_HEADS.len()];
+    let mut index = 0;
+    while index < KV_HEADS.len() {
+        names[index + 1] = KV_HEADS[index];
+        index += 1;
+    }
+    names
+};
 
 /// A field that gives one value a layer.
 fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<(String, Vec<u64>)>> {

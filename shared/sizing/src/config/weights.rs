@@ -69,6 +69,7 @@ pub(crate) fn read_weights(config: &Value, architecture: &Architecture) -> Resul
         .as_object()
         .ok_or_else(|| Error::syntax("a config is a JSON object, not another kind of value"))?;
     let fields = Fields::new(root)?;
+    refuse_uncounted(&fields)?;
     let is = |classes: &[&str]| fields.model_type().is_some_and(|class| classes.contains(&class));
     let flag = |key: &str| Ok::<_, Error>(fields.flag(key)?.map(|(_, on)| on));
     let needed = "the count of parameters";
@@ -92,6 +93,23 @@ pub(crate) fn read_weights(config: &Value, architecture: &Architecture) -> Resul
         streams: fields.count("hc_mult")?.filter(|streams| streams.get() > 1),
         mlps: mlps(&fields, architecture, if is(WITHOUT_GATE) { 2 } else { 3 })?,
     })
+}
+
+/// Weights that no rule here counts. A count without them would be too low.
+fn refuse_uncounted(fields: &Fields<'_>) -> Result<()> {
+    let uncounted = [
+        ("cca_time0", "convolutions over queries and keys"),
+        ("H_cycles", "two stacks of layers"),
+        ("conv_window", "convolutions over K and V"),
+        ("sconv_kernel_size", "short convolutions beside attention"),
+        ("conv_kernel_size", "short convolutions beside attention"),
+    ];
+    for (key, what) in uncounted {
+        if let Some((path, _)) = fields.find(key) {
+            return Err(Error::field(path, format!("{what}, which parameters are not counted by")));
+        }
+    }
+    Ok(())
 }
 
 fn step_rank(fields: &Fields<'_>) -> Result<Option<Fact>> {

@@ -375,12 +375,12 @@ impl CostOf<'_> {
 
 /// Parameters of the experts that `tokens` tokens are expected to touch, if each chooses independently of the others.
 fn touched(row: &ParameterRow, tokens: u64) -> Result<u64> {
-    let share = row.active as f64 / row.total.max(1) as f64;
-    if tokens <= 1 || row.active == row.total {
+    let share = row.active as f64 / row.pool.max(1) as f64;
+    if tokens <= 1 || row.active == row.pool {
         return Ok(row.active);
     }
     let missed = (1.0 - share).powf(tokens as f64);
-    whole(row.total as f64 * (1.0 - missed)).map(|touched| touched.clamp(row.active, row.total))
+    whole(row.pool as f64 * (1.0 - missed)).map(|touched| touched.clamp(row.active, row.pool))
 }
 
 /// The nearest whole number.

@@ -54,7 +54,7 @@ pub struct Layers {
     pub dtype: &'static str,
     /// The longest context that the config allows.
     pub max_context: Option<Tokens>,
-    /// The number of layers.
+    /// The number of layers; each later pass of a loop counts again.
     pub layer_count: usize,
     /// Every layer in order.
     pub layers: Vec<Layer>,
@@ -71,6 +71,9 @@ pub struct Layer {
     pub components: Vec<usize>,
     /// Why it keeps none of its own, where it uses an earlier layer's cache.
     pub uses_cache_of: Option<String>,
+    /// The layer whose weights it runs with, where it is a later pass of a loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights_of: Option<usize>,
 }
 
 /// Equal components of several layers, with what the mixer says beyond their bytes.
@@ -128,6 +131,7 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
         mixers: class.mixers.iter().map(crate::mixer::Mixer::name).filter(|name| *name != "none").collect(),
         components: architecture.class_of(index).map_or_else(Vec::new, |class| kept_by_class[class].clone()),
         uses_cache_of: class.borrows.clone(),
+        weights_of: Some(architecture.weights_of(index)).filter(|owner| *owner != index),
     };
     let layers: Vec<Layer> = architecture.layers().enumerate().map(layer).collect();
     let block = service::block(&groups, settings)?;

@@ -99,7 +99,7 @@ pub(crate) fn rank_ranges(
     settings: &Settings,
     surplus: Surplus,
 ) -> Result<Vec<LayerRange>> {
-    let total = architecture.layer_count();
+    let total = architecture.own_layers();
     if let Some(layers) = settings.layers_on_rank {
         let layers = usize::try_from(layers).ok().filter(|layers| *layers <= total).ok_or_else(|| {
             Error::setting("layers_on_rank", format!("{layers} layers, but the model has {total}"))
@@ -116,7 +116,7 @@ pub(crate) fn rank_ranges(
 ///
 /// More ranks than layers.
 pub(crate) fn pipeline_ranks(settings: &Settings, architecture: &Architecture) -> Result<u64> {
-    let (ranks, layers) = (settings.pp(), architecture.layer_count());
+    let (ranks, layers) = (settings.pp(), architecture.own_layers());
     if ranks > layers as u64 {
         return Err(Error::setting("pp", format!("{ranks} ranks, but the model has {layers} layers")));
     }
@@ -166,7 +166,9 @@ impl RankState {
     ) -> Result<Self> {
         let mut classes = Vec::with_capacity(architecture.classes().len());
         for class in architecture.classes() {
-            let layers = class.layers.iter().filter(|index| range.contains(index)).count() as u64;
+            // A rank runs all passes of the layers whose weights it has.
+            let is_here = |index: &&usize| range.contains(&architecture.weights_of(**index));
+            let layers = class.layers.iter().filter(is_here).count() as u64;
             if layers > 0 {
                 classes.push(RankClass::new(class, formats, split, layers, &adjust)?);
             }

@@ -24,6 +24,7 @@ const EXACT: &[&str] = &[
     "attention.value_scale",
     "attn_logit_softcapping",
     "attn_res_block_size",
+    "skip_loop_final_norm",
     // Read by a rule where no other key says it.
     "attention.key_length",
     "attention.key_length_swa",

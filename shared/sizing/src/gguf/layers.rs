@@ -3,7 +3,7 @@
 use super::class_rules::{self, FullLayer, WindowRule};
 use super::keys::{Keys, PerLayer};
 use super::shapes::Shapes;
-use crate::architecture::LayerDraft;
+use crate::architecture::{LayerDraft, Loops};
 use crate::config::without_index_owner;
 use crate::fact::{Fact, Source};
 use crate::mixer::Mixer;
@@ -63,6 +63,26 @@ pub(super) fn read_layers(keys: &Keys<'_>, warnings: &mut Vec<Warning>) -> Resul
         }
     }
     Ok(drafts)
+}
+
+/// Layers that run several times, each pass with cells of its own (llama.cpp pull request 25994, `n_layer_all`).
+pub(super) fn repeat(
+    keys: &Keys<'_>,
+    drafts: &mut Vec<LayerDraft>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Loops>> {
+    let Some(passes) = keys.count("num_loops")?.filter(|passes| passes.get() > 1) else { return Ok(None) };
+    let own_layers = drafts.len();
+    if passes.get().saturating_mul(own_layers as u64) > MOST_LAYERS {
+        let what =
+            format!("{} passes of {own_layers} layers are more than {MOST_LAYERS} layers", passes.get());
+        return Err(Error::field(passes.source().to_string(), what));
+    }
+    let loops = Loops { passes, range: 0..own_layers, own_layers };
+    loops.repeat(drafts, Clone::clone);
+    warnings
+        .push(Warning::new(loops.passes.source().to_string(), loops.words("each has a cache of its own")));
+    Ok(Some(loops))
 }
 
 fn same_reach(a: &LayerDraft, b: &LayerDraft) -> bool {

@@ -68,7 +68,8 @@ pub fn read_gguf(prefix: &[u8], file_bytes: Option<u64>, unknown: Unknown) -> Re
 fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     refuse_other_files(keys)?;
     let mut warnings = Vec::new();
-    let drafts = layers::read_layers(keys, &mut warnings)?;
+    let mut drafts = layers::read_layers(keys, &mut warnings)?;
+    let loops = layers::repeat(keys, &mut drafts, &mut warnings)?;
     warnings.dedup();
     let recurrent_dtype = recurrent_dtype(&drafts, &mut warnings);
     let rule =
@@ -89,6 +90,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         },
         asks_for_window_pool: false,
         bounded_gate: false,
+        loops,
     };
     report_unread(keys.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))

@@ -25,7 +25,7 @@ pub struct Parameters {
     /// All of them.
     pub total: u64,
     /// Those that one token is multiplied by: every matrix, of the experts those that it passes. The table of token vectors is
-    /// looked up and does not count; the head does, also where it is that table.
+    /// looked up and does not count; the head does, also where it is that table. A later pass of a loop counts again.
     pub active: u64,
     /// The same by part and kind of layer.
     pub rows: Vec<ParameterRow>,
@@ -40,10 +40,13 @@ pub struct ParameterRow {
     pub mixer: String,
     /// How many layers have it; 1 for what stands around them.
     pub layers: u64,
-    /// Parameters of all these layers.
+    /// Parameters of all these layers; none where they run again with the weights of earlier ones.
     pub total: u64,
-    /// Those of them that a token is multiplied by.
+    /// Those that a token is multiplied by.
     pub active: u64,
+    /// Those that the active ones are chosen from.
+    #[serde(skip)]
+    pub(crate) pool: u64,
     /// Their kind, as an index into the architecture's classes.
     #[serde(skip)]
     pub(crate) class: Option<usize>,
@@ -62,13 +65,13 @@ impl Parameters {
         let mut rows = Vec::new();
         for kind in kinds(architecture, &shapes)? {
             let class = (kind.class, &architecture.classes()[kind.class]);
-            rows.extend(rows_of(Some(class), kind.layers, &kind.matrices)?);
+            rows.extend(rows_of(Some(class), kind.runs, &kind.matrices)?);
         }
         let (hidden, vocabulary) = (shapes.hidden.get(), shapes.vocabulary.get());
         let table = Matrix::new(Part::Embedding, "token vectors", vocabulary, hidden).times(1, 0);
         let copies = u64::from(!shapes.ties_embeddings);
         let head = Matrix::new(Part::Head, "head", hidden, vocabulary).times(copies, 1);
-        rows.extend(rows_of(None, 1, &[table, head])?);
+        rows.extend(rows_of(None, Runs { layers: 1, again: false }, &[table, head])?);
         let sum = |of: fn(&ParameterRow) -> u64| {
             rows.iter().map(of).try_fold(0_u64, u64::checked_add).ok_or_else(product::overflow)
         };
@@ -84,22 +87,31 @@ impl Parameters {
 /// Layers that have the same matrices.
 struct Kind {
     class: usize,
-    layers: u64,
+    runs: Runs,
     /// Those of one layer.
     matrices: Vec<Matrix>,
 }
 
+/// How many layers, and whether they run again with the weights of earlier ones.
+#[derive(Clone, Copy)]
+struct Runs {
+    layers: u64,
+    again: bool,
+}
+
 fn kinds(architecture: &Architecture, shapes: &WeightShapes) -> Result<Vec<Kind>> {
-    let mut kinds: Vec<(usize, Option<&Mlp>, u64)> = Vec::new();
+    let mut kinds: Vec<(usize, Option<&Mlp>, Runs)> = Vec::new();
     for index in 0..architecture.layer_count() {
         let class = architecture.class_of(index).expect("every layer has a class");
-        let mlp = shapes.mlps.get(index).and_then(Option::as_ref);
-        match kinds.iter_mut().find(|kind| (kind.0, kind.1) == (class, mlp)) {
-            Some(known) => known.2 += 1,
-            None => kinds.push((class, mlp, 1)),
+        let owner = architecture.weights_of(index);
+        let mlp = shapes.mlps.get(owner).and_then(Option::as_ref);
+        let again = owner != index;
+        match kinds.iter_mut().find(|kind| (kind.0, kind.1, kind.2.again) == (class, mlp, again)) {
+            Some(known) => known.2.layers += 1,
+            None => kinds.push((class, mlp, Runs { layers: 1, again })),
         }
     }
-    let matrices = |(class, mlp, layers): (usize, Option<&Mlp>, u64)| {
+    let matrices = |(class, mlp, runs): (usize, Option<&Mlp>, Runs)| {
         let LayerClass { mixers, borrows, .. } = &architecture.classes()[class];
         let mut all = Vec::new();
         for mixer in mixers {
@@ -116,7 +128,7 @@ fn kinds(architecture: &Architecture, shapes: &WeightShapes) -> Result<Vec<Kind>
             let n = streams.get();
             all.push(Matrix::new(Part::Streams, "mixing", n * shapes.hidden.get(), n * (n + 2)).times(2, 2));
         }
-        Ok(Kind { class, layers, matrices: all })
+        Ok(Kind { class, runs, matrices: all })
     };
     kinds.into_iter().map(matrices).collect()
 }
@@ -149,28 +161,31 @@ impl Mlp {
 
 fn rows_of(
     class: Option<(usize, &LayerClass)>,
-    layers: u64,
+    runs: Runs,
     matrices: &[Matrix],
 ) -> Result<Vec<ParameterRow>> {
     let mut rows: Vec<ParameterRow> = Vec::new();
     for matrix in matrices {
-        let of_layers = |one: u64| one.checked_mul(layers).ok_or_else(product::overflow);
-        let (total, active) = (of_layers(matrix.parameters()?)?, of_layers(matrix.active_parameters()?)?);
+        let of_layers = |one: u64| one.checked_mul(runs.layers).ok_or_else(product::overflow);
+        let (pool, active) = (of_layers(matrix.parameters()?)?, of_layers(matrix.active_parameters()?)?);
+        let total = if runs.again { 0 } else { pool };
         let known = rows.iter().position(|row| row.part == matrix.part);
         let place = known.unwrap_or_else(|| {
             rows.push(ParameterRow {
                 part: matrix.part,
                 mixer: class.map_or_else(String::new, |(_, class)| class.name()),
                 class: class.map(|(index, _)| index),
-                layers,
+                layers: runs.layers,
                 total: 0,
                 active: 0,
+                pool: 0,
                 worked: String::new(),
             });
             rows.len() - 1
         });
         let row = &mut rows[place];
         row.total = row.total.checked_add(total).ok_or_else(product::overflow)?;
+        row.pool = row.pool.checked_add(pool).ok_or_else(product::overflow)?;
         row.active = row.active.checked_add(active).ok_or_else(product::overflow)?;
         matrix.words(&mut row.worked);
     }

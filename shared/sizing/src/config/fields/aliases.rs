@@ -4,17 +4,35 @@ use serde_json::Value;
 
 use crate::format::StateFormat;
 
-pub(in crate::config) const KV_HEADS: [&str; 4] =
-    ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"];
+/// `n_kv_heads` and `dim` are of Mistral's own `params.json` (vLLM 0.33, `transformers_utils/configs/mistral.py`).
+pub(in crate::config) const KV_HEADS: [&str; 5] =
+    ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "n_kv_heads"];
 /// The first is the decoder's own where there is an encoder too (Whisper), so the plain ones may differ from it.
-pub(in crate::config) const QUERY_HEADS: [&str; 5] =
-    ["decoder_attention_heads", "num_attention_heads", "num_query_heads", "n_head", "n_heads"];
-pub(in crate::config) const HIDDEN: [&str; 4] = ["hidden_size", "model_dim", "n_embd", "d_model"];
-pub(in crate::config) const HEAD_WIDTHS: [&str; 4] =
-    ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels"];
-/// The first as for [`QUERY_HEADS`].
-pub(in crate::config) const LAYERS: [&str; 6] =
-    ["decoder_layers", "num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_transformer_layers"];
+pub(in crate::config) const QUERY_HEADS: [&str; 6] =
+    ["decoder_attention_heads", "num_attention_heads", "num_query_heads", "n_head", "n_heads", "num_heads"];
+/// Query heads of sliding layers, where they have their own.
+pub(in crate::config) const SLIDING_QUERY_HEADS: [&str; 3] =
+    ["swa_num_attention_heads", "num_swa_attention_heads", "num_sliding_attention_heads"];
+pub(in crate::config) const SLIDING_KV_HEADS: [&str; 2] =
+    ["swa_num_key_value_heads", "num_swa_key_value_heads"];
+pub(in crate::config) const HIDDEN: [&str; 5] = ["hidden_size", "model_dim", "n_embd", "d_model", "dim"];
+pub(in crate::config) const HEAD_WIDTHS: [&str; 5] =
+    ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels", "d_kv"];
+/// The first two as the first of [`QUERY_HEADS`].
+pub(in crate::config) const LAYERS: [&str; 7] = [
+    "decoder_layers",
+    "num_decoder_layers",
+    "num_hidden_layers",
+    "num_layers",
+    "n_layer",
+    "n_layers",
+    "num_transformer_layers",
+];
+/// MLA's fields, and openPangu's names for them.
+pub(in crate::config) const LATENT_RANKS: [&str; 2] = ["kv_lora_rank", "attention_kv_lora_dim"];
+pub(in crate::config) const LATENT_ROPES: [&str; 2] = ["qk_rope_head_dim", "attention_qk_rope_dim"];
+pub(in crate::config) const LATENT_NOPES: [&str; 2] = ["qk_nope_head_dim", "attention_qk_dim"];
+pub(in crate::config) const LATENT_VALUES: [&str; 2] = ["v_head_dim", "attention_v_dim"];
 pub(in crate::config) const CONTEXTS: [&str; 5] =
     ["max_position_embeddings", "max_target_positions", "model_max_length", "n_positions", "max_seq_len"];
 pub(in crate::config) const DTYPES: [&str; 2] = ["dtype", "torch_dtype"];
@@ -32,13 +50,24 @@ pub(in crate::config) const SSM_EXPANSIONS: [&str; 2] = ["mamba_expand", "expand
 /// Fields of which all but one are idle, so that two with different values are a contradiction.
 pub(super) const ONE_MEANING: &[&[&str]] = &[
     // ChatGLM's group count is a count of K/V heads too.
-    &["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "multi_query_group_num"],
+    &[
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_head_kv",
+        "num_attention_groups",
+        "n_kv_heads",
+        "multi_query_group_num",
+    ],
     QUERY_HEADS.split_at(1).1,
     &HIDDEN,
     // Zamba2 states `kv_channels` beside `attention_head_dim`, which is wider and the one that is kept.
     HEAD_WIDTHS.split_at(3).0,
     &["head_dim", "kv_channels"],
-    LAYERS.split_at(1).1,
+    LAYERS.split_at(2).1,
+    &LATENT_RANKS,
+    &LATENT_ROPES,
+    &LATENT_NOPES,
+    &LATENT_VALUES,
     &CONTEXTS,
     &DTYPES,
     &RECURRENT_DTYPES,

@@ -6,15 +6,17 @@ use crate::fact::Fact;
 use crate::{Error, Result};
 
 /// Fields by which kinds go by a layer's index. A default of a class in their place says nothing against a list.
-const RULES: [&str; 9] = [
+const RULES: [&str; 11] = [
     "attn_layer_indices",
     "attn_layer_period",
     "cross_attention_layers",
     "full_attention_interval",
     "full_attn_idxs",
+    "hybrid_layer_ids",
     "layer_group_size",
     "max_window_layers",
     "no_rope_layers",
+    "sliding_window_layers",
     "sliding_window_pattern",
 ];
 

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Kinds, LayerKind, unknown_kind};
+use super::{Kinds, LayerKind, checked_indices, unknown_kind};
 use crate::config::class_defaults;
-use crate::config::fields::{Fields, WINDOWS};
-use crate::fact::Fact;
+use crate::config::fields::{Fields, WINDOWS, whole_number, wrong_type};
+use crate::fact::{Fact, Source};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -24,6 +24,12 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
         let kind = |index| if is_full(index) { LayerKind::Full } else { LayerKind::Sliding };
         Ok(Kinds { field: fields.path_of(field), layers: (0..total as u64).map(kind).collect() })
     };
+    if let Some(windowed) = checked_indices(fields, "sliding_window_layers", total)? {
+        return by("sliding_window_layers", &|index| !windowed.contains(&index));
+    }
+    if class_defaults::windows_by_list_alone(fields.model_type()) {
+        return all("num_hidden_layers", LayerKind::Full);
+    }
     if let Some((path, Value::String(pattern))) = fields.find("sliding_window_pattern") {
         return lettered_pattern(&path, pattern, total);
     }
@@ -45,6 +51,50 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
         );
     }
     all("sliding_window", LayerKind::Sliding)
+}
+
+/// A list in place of one window: a window or null for each layer of a period (Mistral's own `params.json`; vLLM 0.33,
+/// `transformers_utils/configs/mistral.py`).
+pub(super) fn listed_windows(
+    fields: &Fields<'_>,
+    count: Option<&Fact>,
+    _: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    let Some((path, list)) = window_list(fields) else { return Ok(None) };
+    let Some(count) = count else { return Ok(None) };
+    let total = usize::try_from(count.get()).expect("layer counts are limited");
+    let kinds: Vec<LayerKind> =
+        list.iter().map(|one| if one.is_null() { LayerKind::Full } else { LayerKind::Sliding }).collect();
+    if kinds.is_empty() || !total.is_multiple_of(kinds.len()) {
+        let what = format!("{} windows do not divide {total} layers", kinds.len());
+        return Err(Error::field(path, what));
+    }
+    Ok(Some(Kinds { field: path, layers: kinds.iter().copied().cycle().take(total).collect() }))
+}
+
+/// The window of sliding layers.
+pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
+    let Some((path, list)) = window_list(fields) else { return fields.require(&WINDOWS, "a sliding layer") };
+    let mut stated = list.iter().enumerate().filter(|(_, one)| !one.is_null());
+    let Some((index, first)) = stated.next() else {
+        return Err(Error::field(path, "no window in the list, and a sliding layer needs one"));
+    };
+    if let Some((other, value)) = stated.find(|(_, value)| *value != first) {
+        let what = format!("{value}, but entry {index} says {first}; layers of several windows are not read");
+        return Err(Error::field(format!("{path}[{other}]"), what));
+    }
+    let place = format!("{path}[{index}]");
+    let tokens = whole_number(&place, first)?;
+    if tokens == 0 {
+        return Err(wrong_type(&place, "a window of at least one token, or null", first));
+    }
+    Ok(Fact::new(tokens, Source::field(place)))
+}
+
+fn window_list<'a>(fields: &Fields<'a>) -> Option<(String, &'a [Value])> {
+    let is_list = |name: &str| fields.find(name).filter(|(_, value)| value.is_array());
+    let (path, value) = WINDOWS.iter().find_map(|name| is_list(name))?;
+    Some((path, value.as_array()?.as_slice()))
 }
 
 /// The first layer with a window; 0 is the model's first.

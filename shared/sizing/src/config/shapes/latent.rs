@@ -1,14 +1,14 @@
 //! Attention to every token: heads, latents (MLA), and either with an indexer (DSA).
 
 use super::{HeadSet, Shapes};
-use crate::config::fields::QUERY_HEADS;
+use crate::config::fields::{LATENT_NOPES, LATENT_RANKS, LATENT_ROPES, LATENT_VALUES, QUERY_HEADS};
 use crate::fact::Fact;
 use crate::mixer::{IndexKeys, IndexLayout, Latent, Mixer};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// Widths inside a query that latents alone have.
-const OF_LATENTS: [&str; 2] = ["qk_rope_head_dim", "qk_nope_head_dim"];
+const OF_LATENTS: [[&str; 2]; 2] = [LATENT_ROPES, LATENT_NOPES];
 
 impl Shapes<'_, '_> {
     /// Heads, MLA or DSA.
@@ -22,15 +22,10 @@ impl Shapes<'_, '_> {
         };
         let latent = Latent {
             rank,
-            rope: self.fields.number("qk_rope_head_dim")?.ok_or_else(|| {
-                Error::field(
-                    self.fields.path_of("qk_rope_head_dim"),
-                    "missing, and MLA needs it; no default is defined",
-                )
-            })?,
+            rope: self.rope()?,
             query_heads: self.fields.count_any(&QUERY_HEADS)?,
-            nope: self.fields.count("qk_nope_head_dim")?,
-            v_width: self.fields.count("v_head_dim")?,
+            nope: self.fields.count_any(&LATENT_NOPES)?,
+            v_width: self.fields.count_any(&LATENT_VALUES)?,
         };
         if !self.fields.has("index_head_dim") && !self.fields.has("index_topk") {
             return Ok(Mixer::Mla(latent));
@@ -79,13 +74,24 @@ impl Shapes<'_, '_> {
         }))
     }
 
+    /// The part of a latent that carries positions; 0 is a width of its own.
+    fn rope(&self) -> Result<Fact> {
+        for key in LATENT_ROPES {
+            if let Some(stated) = self.fields.number(key)? {
+                return Ok(stated);
+            }
+        }
+        let what = "missing, and MLA needs it; no default is defined";
+        Err(Error::field(self.fields.path_of(LATENT_ROPES[0]), what))
+    }
+
     /// The rank of MLA's latents; none where attention has heads. A config with MLA's other fields is never sized by its
     /// head counts, which are those of the queries.
     fn latent_rank(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
-        const RANK: &str = "kv_lora_rank";
+        const RANK: &str = LATENT_RANKS[0];
         let fields = self.fields;
-        if fields.has(RANK) {
-            return fields.require(&[RANK], "MLA").map(Some);
+        if LATENT_RANKS.iter().any(|key| fields.has(key)) {
+            return fields.require(&LATENT_RANKS, "MLA").map(Some);
         }
         // Small DeepSeek-VL2 models switch MLA off and say null.
         if matches!(fields.flag("use_mla")?, Some((_, false))) {
@@ -96,7 +102,7 @@ impl Shapes<'_, '_> {
             warnings.push(Warning::new(fields.path_of(RANK), what));
             return Ok(Some(default));
         }
-        let stated = OF_LATENTS.into_iter().find_map(|key| {
+        let stated = OF_LATENTS.into_iter().flatten().find_map(|key| {
             fields.find(key).filter(|(_, value)| value.as_u64().is_some_and(|width| width > 0))
         });
         let Some((other, _)) = stated else { return Ok(None) };

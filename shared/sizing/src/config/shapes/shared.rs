@@ -1,10 +1,10 @@
 //! Query heads that share one K/V head, or a few, because a switch says so.
 
-use crate::Result;
 use crate::config::class_defaults;
 use crate::config::fields::{Fields, KV_HEADS};
 use crate::fact::Fact;
 use crate::warning::Warning;
+use crate::{Error, Result};
 
 /// A count of groups that does not divide the heads that share them, with the words for both: no class can be built so,
 /// and the figure holds only if the fields are right all the same.
@@ -13,6 +13,30 @@ pub(crate) fn uneven(groups: (&Fact, &str), heads: (&Fact, &str)) -> Option<Warn
     let is_even = many.get().is_multiple_of(few.get());
     let what = || format!("{} {of_few} do not divide {} {of_many}", few.get(), many.get());
     (!is_even).then(|| Warning::new(few.source().to_string(), what()))
+}
+
+/// `attention_head_type`: one K/V head, all heads, or as many as are counted (`SantaCoder`'s `GPT2CustomConfig`, and Dolomite's
+/// classes, which shorten the words).
+pub(super) fn by_head_type(fields: &Fields<'_>, query_heads: Option<&Fact>) -> Result<Option<Fact>> {
+    let Some((path, word)) = fields.text("attention_head_type")? else { return Ok(None) };
+    match word {
+        "multiquery" | "mqa" => {
+            Ok(Some(Fact::derived(1, format!("{path} = {word}: all query heads share one K/V head"))))
+        }
+        "multihead" | "mha" => {
+            let each = |heads: &Fact| {
+                Fact::derived(
+                    heads.get(),
+                    format!("{path} = {word}: as many as query heads ({})", heads.source()),
+                )
+            };
+            Ok(query_heads.map(each))
+        }
+        "gqa" => Ok(None),
+        other => {
+            Err(Error::field(path, format!("unknown type {other:?}; known: multiquery, multihead, gqa")))
+        }
+    }
 }
 
 /// The one head of `multi_query`, whatever counts of K/V heads stand beside it: transformers' `FalconAttention` and
@@ -38,6 +62,14 @@ pub(super) fn heads_of_mpt(nested: &Fields<'_>) -> Result<Option<Fact>> {
     let stated = nested.count("kv_n_heads")?;
     let one =
         |path| Fact::derived(1, format!("{path} = multiquery_attention: all query heads share one K/V head"));
+    // llm-foundry's window limits what a query reads; its cache keeps every token all the same.
+    if let Some((path, window)) = nested.find("sliding_window_size")
+        && window.as_i64().is_some_and(|window| window > 0)
+    {
+        let what =
+            format!("{window}; the class's cache keeps every token all the same, and so does this figure");
+        nested.doubt(path, what);
+    }
     let by_type =
         nested.text("attn_type")?.filter(|(_, of)| *of == "multiquery_attention").map(|(path, _)| one(path));
     Ok(stated.or(by_type))
