@@ -72,6 +72,72 @@ fn without_a_concurrency_line_the_capacity_of_a_hybrid_is_recomputed_or_unknown(
     assert!(other.starts_with("The capacity is unknown: the 290,864 tokens of line 10"), "{other}");
 }
 
+/// Both logs print the tokens as versions before 0.21 do. By hand in `log.rs`: 147 // 4 × 2096 = 75,456 and 147 / 38 = 3.87;
+/// 1487 // 4 × 784 = 290,864.
+#[test]
+fn lines_of_an_older_version_are_recomputed_by_its_rules() {
+    for (whole, version, tokens) in
+        [(log("vllm-0.20-align"), "0.20.0", "75,456 tokens"), (hybrid(), "0.19.0", "290,864 tokens")]
+    {
+        let text = whole.replace(&format!("version {version}"), "").replace(&format!("(v{version})"), "");
+        let found = decoded(&text);
+        assert_eq!(found.engine.to_string(), "vllm@0.20.0");
+        let told = found.warnings.iter().find(|warning| warning.field == "engine").unwrap();
+        assert!(told.message.contains("names no version; the rules of 0.20.0"), "{}", told.message);
+        let figure = found.figures.iter().find(|figure| figure.name == "logged_kv_tokens").unwrap();
+        assert_eq!(figure.printed.show(figure.recomputed.unwrap()), tokens);
+        assert!(!found.has_differences(), "{:?}", found.figures);
+    }
+    let newer = log("vllm-0.27-two-ranks").replace("(v0.27.1)", "");
+    assert_eq!(decoded(&newer).engine.to_string(), "vllm");
+}
+
+/// The second rank allocates 400,000 tokens and admits as many as the first, which agrees with itself.
+#[test]
+fn a_rank_that_contradicts_itself_is_named_beside_one_that_agrees() {
+    let line = |rank: u32, tokens: u32| {
+        format!("[2026-09-14 10:01:00 TP{rank}] KV Cache is allocated. #tokens: {tokens}, KV size: 4.77 GB\n")
+    };
+    let total = "[2026-09-14 10:01:09 TP0] max_total_num_tokens=500000, context_len=262144\n";
+    let agreeing = decoded(&(line(0, 500_000) + &line(1, 500_000) + total));
+    assert!(agreeing.contradictions.is_empty(), "{:?}", agreeing.contradictions);
+    let found = decoded(&(line(0, 500_000) + &line(1, 400_000) + total));
+    let [contradiction] = found.contradictions.as_slice() else { panic!("{:?}", found.contradictions) };
+    assert_eq!((contradiction.lines.as_slice(), contradiction.explained), (&[2, 3][..], false));
+    assert!(contradiction.what.contains("line 2 allocates 400,000 tokens"), "{}", contradiction.what);
+}
+
+/// 4.77 GiB to half a hundredth and 4.8 to half a tenth are 9.57 to 0.055; what cannot be summed or counted is named.
+#[test]
+fn pool_lines_of_other_digits_are_read_or_named() {
+    let whole = log("sglang-states");
+    let found = decoded(&whole.replace("V size: 4.77 GB", "V size: 4.8 GB"));
+    let pool = found.figures.iter().find(|figure| figure.name == "kv_pool_bytes").unwrap();
+    let gib = f64::from(1 << 30);
+    assert!((pool.printed.value() / gib - 9.57).abs() < 1e-9, "{pool:?}");
+    assert!((pool.printed.tolerance() / gib - 0.055).abs() < 1e-9, "{pool:?}");
+    assert_eq!(pool.difference, None);
+    let most = (1_u64 << 53).to_string();
+    for (right, wrong, field) in [
+        ("#tokens: 500000,", "#tokens: 500000.5,", "kv_pool_bytes"),
+        (
+            "K size: 4.77 GB, V size: 4.77 GB",
+            &format!("K size: {most} GB, V size: {most} GB"),
+            "kv_pool_bytes",
+        ),
+        (
+            "conv_state size: 0.06GB, ssm_state size: 2.40GB",
+            &format!("conv_state size: {most}GB, ssm_state size: {most}GB"),
+            "state_bytes",
+        ),
+    ] {
+        assert!(whole.contains(right));
+        let found = decoded(&whole.replace(right, wrong));
+        let told = found.warnings.iter().find(|warning| warning.field == field).unwrap();
+        assert!(told.message.contains("so it is left out"), "{}", told.message);
+    }
+}
+
 /// 0.8 × 375,360 is 300,288 and 0.8 × 375,040 is 300,032: each rank's window slots are right beside its own.
 #[test]
 fn ranks_of_one_engine_with_other_slots_are_named() {

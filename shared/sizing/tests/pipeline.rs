@@ -3,14 +3,69 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use kvscope_sizing::engine::{
-    Engine, EngineKind, Figure, Query, Room, answer, largest_batch_in, largest_context_in, report,
-    reserved_bytes,
+    Engine, EngineKind, Figure, Query, Reservation, Rest, Room, answer, largest_batch_in, largest_context_in,
+    report, reservation, reserved_bytes, settings_in,
 };
 use kvscope_sizing::{
     Architecture, Bytes, LargestContext, Settings, StateModel, Tokens, catalogue, find_entry, read_config,
 };
 
 const SGLANG: &str = "sglang@0.5.23";
+
+fn beside(id: &str, engine: &str, pairs: &[(&str, &str)]) -> Reservation {
+    let (architecture, settings) = (catalogued(id), settings(pairs));
+    reservation(&Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap()).unwrap()
+}
+
+/// Gemma 2 27B in vLLM over 2 ranks of 23 layers, the first of which has windows on its 12 even layers and every token on
+/// 11: 16 × 2 × 128 × 2 B a token. A window of 4096 has ⌈(4095 + 3 × 8192) / 16⌉ + 1 = 1793 blocks of 16 tokens. Parts and
+/// dense bytes are of one rank, and nothing is left between them.
+#[test]
+fn parts_and_dense_bytes_are_of_one_rank() {
+    let found = beside("gemma-2-27b", "vllm@0.33", &[("context", "100000"), ("batch", "2"), ("pp", "2")]);
+    let reserved: Vec<u64> = found.parts.iter().map(|part| part.reserved.get()).collect();
+    assert_eq!(reserved[..2], [2 * 11 * 100_000 * 8192, 2 * 12 * 1793 * 16 * 8192]);
+    let dense = 2 * (11 * 100_000 + 12 * 4096) * 8192;
+    let Rest::Less(bytes, why) = &found.division else { panic!("{:?}", found.division) };
+    assert_eq!(bytes.get(), 2 * 23 * (100_000 + 4096) * 8192 - dense);
+    assert!(why.starts_with(&format!("one rank of 2 has {}", Bytes::new(dense))), "{why}");
+    assert_eq!(found.rest, Rest::None);
+}
+
+/// GLM-4.5 in vLLM: 92 layers of 4096 B a token over 2 ranks, 46 each, and a draft layer on the last, which holds most. Of
+/// Kimi-K2.6's 61 layers the first rank has 31 (`get_pp_indices`), as many as the last with the draft layer.
+#[test]
+fn draft_layers_are_on_the_last_rank() {
+    let asked = [("context", "100000"), ("pp", "2"), ("draft_layers", "1")];
+    let found = beside("glm-4.5", "vllm@0.33", &asked);
+    assert_eq!((found.reserved.get(), found.rest), (100_000 * 47 * 4096, Rest::None));
+    let own = settings(&asked);
+    let glm = catalogued("glm-4.5");
+    let told = report(&Query::new(&glm, "vllm@0.33".parse().unwrap(), &own).unwrap()).unwrap().warnings;
+    let told = told.iter().find(|warning| warning.field == "pp").unwrap();
+    assert!(
+        told.message.contains("rank 2 of 2") && told.message.contains("layers 46 to 91"),
+        "{}",
+        told.message
+    );
+    let found = beside("kimi-k2.6", "vllm@0.33", &asked);
+    assert_eq!((found.reserved.get(), found.rest), (100_000 * 31 * 1152, Rest::None));
+}
+
+/// `max(1, max_num_reqs // attn_dp_size)` (`resolve_max_num_reqs`): 2 requests over 4 groups are one in each, and 6 too.
+#[test]
+fn requests_that_groups_cannot_share_evenly_are_told() {
+    let model = catalogued("kimi-k2.6");
+    for (requests, together) in [("2", Some("4 together")), ("6", Some("4 together")), ("8", None)] {
+        let own = settings(&[("tp", "8"), ("dp", "4"), ("max_running_requests", requests)]);
+        let query = Query::new(&model, SGLANG.parse().unwrap(), &own).unwrap();
+        let found = report(&query).unwrap().warnings;
+        let told = found.iter().find(|warning| warning.field == "max_running_requests");
+        assert_eq!(told.is_some(), together.is_some(), "{requests}: {found:?}");
+        let words = told.map_or("", |warning| warning.message.as_str());
+        assert!(words.contains(together.unwrap_or_default()), "{requests}: {words}");
+    }
+}
 
 fn catalogued(id: &str) -> Architecture {
     find_entry(id).unwrap().architecture().unwrap()
@@ -213,6 +268,25 @@ fn what_fits_several_ranks_is_what_they_hold() {
         compared += 1;
     }
     assert!(compared > 40, "{compared}");
+}
+
+/// Drafts of Nemotron 3 Nano 4B (`_handle_max_mamba_cache`): each request has 5 slots, and a state waits for each of 3 draft
+/// tokens of the requests that slots admit, at most 48, and of padded batches.
+#[test]
+fn states_that_wait_for_drafts_have_room() {
+    let nano = catalogued("nemotron-3-nano-4b");
+    let (memory, slot) = (10_000_001_661_u64, 21 * (96 * 80 * 128 * 4 + 3 * 9728 * 2));
+    for (drafts, requests) in [(3, 48), (3, 2)] {
+        let slots = (9 * memory - 19 * slot * (1 + drafts)) * 5 / (19 * slot * (5 + drafts));
+        let admitted = (slots / 5).min(requests);
+        let text = requests.to_string();
+        let own = settings(&[("num_speculative_tokens", "3"), ("max_running_requests", &text)]);
+        let query = Query::new(&nano, SGLANG.parse().unwrap(), &own).unwrap();
+        let divided = settings_in(&query, Bytes::new(memory)).unwrap();
+        assert_eq!((slots, divided.state_slots), (32, Some(32)));
+        let caches = memory - (slots + 1) * slot - (admitted + 1) * drafts * slot;
+        assert_eq!(divided.available_kv_bytes, Some(caches), "{requests}");
+    }
 }
 
 /// TensorRT-LLM gives what equal shares leave over to the first ranks (`Mapping.pp_layers`): of 4 layers on 3 ranks the first

@@ -47,6 +47,29 @@ fn attention_blocks_of_hybrids() {
     assert_eq!(kimi(&[("tp", "4"), ("num_speculative_tokens", "2")]), 512);
 }
 
+/// `HybridAttentionMambaModelConfig` of vLLM before 0.20: latents align blocks to 64, heads of 256 to 32 on `SM10x`
+/// (<https://github.com/vllm-project/vllm/pull/27994>), all others to 16. Kimi-Linear on two ranks has 960 in a user's log: a
+/// state of 16 × 128 × 128 × 4 + 3 × 6144 × 2 = 1,085,440 B is 943 tokens of 1152 B. Qwen3.5-27B: 48 × 128 × 128 × 4 +
+/// 3 × 10,240 × 2 = 3,207,168 B are 783 of 4096 B.
+#[test]
+fn attention_blocks_of_hybrids_before_0_20() {
+    for (id, given, expected) in [
+        ("kimi-linear-48b-a3b", &[("tp", "2")] as &[_], 960),
+        ("qwen3.5-27b", &[("gpu", "H100")], 784),
+        ("qwen3.5-27b", &[("gpu", "B200")], 800),
+    ] {
+        assert_eq!(
+            whole(&model(id, "vllm@0.19", given), Quantity::AttentionBlockSize),
+            expected,
+            "{id} {given:?}"
+        );
+    }
+    assert_eq!(
+        whole(&model("qwen3.5-27b", "vllm@0.20", &[("gpu", "B200")]), Quantity::AttentionBlockSize),
+        784
+    );
+}
+
 /// The block before alignment is a choice of the back end, which the GPU decides.
 #[test]
 fn attention_blocks_by_back_end() {

@@ -1,8 +1,9 @@
 //! Why reserved bytes differ from logical ones: the arithmetic of each part, and the parts that an engine keeps otherwise.
 
 use super::logical::{DensePlan, DenseRules};
+use super::pipeline::LayerRange;
 use super::reserved::{Rest, of_requests};
-use super::shard::LayerRange;
+use super::shard::Split;
 use super::share::{Share, ranks, times_requests};
 use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
 use crate::size::StateModel;
@@ -20,8 +21,14 @@ const LARGEST_PADDING: u64 = 256;
 pub(super) struct Differences<'q> {
     query: &'q Query<'q>,
     share: Share,
+    /// Draft layers of the rank.
+    drafts: u64,
     /// Tokens to the longer context.
     step: u64,
+    /// The context from which parts grow with every token.
+    from: u64,
+    /// Why the engine keeps parts otherwise.
+    reasons: Vec<(Quantity, String)>,
     engine: Vec<Held>,
     /// Dense bytes of one rank; `None` where no rank has a whole share.
     dense: Option<Vec<Held>>,
@@ -57,15 +64,23 @@ impl<'q> Differences<'q> {
         let tokens = block.unwrap_or(1).max(1).saturating_mul(query.settings.dcp());
         let step = tokens.saturating_mul(BLOCKS);
         let share = plan.share();
-        let (engine, settings) = (Engine::newest(EngineKind::Logical), share.dense(query.settings));
-        let layers = plan.layers();
+        let (engine, mut settings) = (Engine::newest(EngineKind::Logical), share.dense(query.settings));
+        if !plan.has_drafts() {
+            settings.draft_layers = None;
+        }
+        let drafts = settings.draft_layers.unwrap_or(0);
+        let dense = OneRank { layers: plan.layers(), split: plan.split() };
         let one_rank = Query { engine, batch: share.requests, settings: &settings, ..query.clone() };
+        let reasons = |part: Quantity| plan.kept_otherwise(part).into_iter().map(move |why| (part, why));
         Ok(Self {
             query,
+            from: plan.grows_from()?.or(query.context).unwrap_or_default().get(),
+            reasons: Quantity::PARTS.into_iter().flat_map(reasons).collect(),
             share,
+            drafts,
             step,
             engine: held(query, step, None)?,
-            dense: held(&one_rank, step, layers.as_ref()).ok(),
+            dense: held(&one_rank, step, Some(&dense)).ok(),
         })
     }
 
@@ -81,14 +96,15 @@ impl<'q> Differences<'q> {
             asked if asked == self.share.requests => times_requests(asked),
             sequences => format!(" × {}", counted(sequences, "sequence", "sequences")),
         };
-        if held.grown == 0 {
+        if held.grown == 0 || !held.follows_tokens() {
             return Some(format!("{}{requests}", self.constant(held.quantity, per_request)?));
         }
         let step = self.step / held.sharing;
         let (over, of_step) = (u128::from(held.bytes) * u128::from(step), u128::from(held.grown));
         let tokens = u64::try_from(over / of_step).ok().filter(|_| over.is_multiple_of(of_step))?;
         // Beyond the last block, a part that does not grow is in it too.
-        let most = self.query.context?.get().saturating_add((self.step / BLOCKS).max(LARGEST_PADDING));
+        let most = self.from.max(self.query.context?.get());
+        let most = most.saturating_add((self.step / BLOCKS).max(LARGEST_PADDING));
         if tokens > most {
             return None;
         }
@@ -155,9 +171,11 @@ impl<'q> Differences<'q> {
 
     /// One rank's share of the logical bytes.
     fn share(&self, dense: Bytes, logical: Bytes, ranks: u64) -> String {
-        let drafts = self.query.settings.draft_layers.unwrap_or(0);
-        if drafts > 0 {
-            return format!("{dense} in dense bytes with {}", counted(drafts, "draft layer", "draft layers"));
+        if self.drafts > 0 {
+            return format!(
+                "{dense} in dense bytes with {}",
+                counted(self.drafts, "draft layer", "draft layers")
+            );
         }
         let mut share = match ranks {
             1 => format!("one rank has {dense} of the logical bytes"),
@@ -181,7 +199,7 @@ impl<'q> Differences<'q> {
     /// Which parts the engine keeps otherwise, padding apart. Together they make up the difference.
     fn otherwise(&self, difference: i128) -> String {
         let Some(dense) = &self.dense else {
-            return "not named: dense bytes cannot be divided so over ranks".to_owned();
+            return "not named: no rank has a whole share of dense bytes".to_owned();
         };
         let pairs = self.engine.iter().zip(dense).filter(|(own, dense)| own.content != dense.bytes);
         let (mut words, mut named) = (Vec::new(), 0);
@@ -208,6 +226,9 @@ impl<'q> Differences<'q> {
     /// bytes (fp8, not fp4)`.
     fn beside(&self, own: Held, dense: Held) -> String {
         let what = own.quantity.label();
+        let reasons = self.reasons.iter().filter(|(part, _)| *part == own.quantity);
+        let reasons: Vec<&str> = reasons.map(|(_, why)| why.as_str()).collect();
+        let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
         let formats = match (own.format, dense.format) {
             (Some(stored), Some(logical)) if stored != logical && own.content > 0 && dense.content > 0 => {
                 format!(" ({stored}, not {logical})")
@@ -221,20 +242,26 @@ impl<'q> Differences<'q> {
                 counted(ranks, "context-parallel rank", "context-parallel ranks")
             ),
         };
-        if own.content_grown > 0
+        if own.follows_tokens()
+            && own.content_grown > 0
             && dense.grown > 0
             && let (Some(own), Some(dense)) =
                 (self.rate(own, own.content_grown), self.rate(dense, dense.grown))
             && own != dense
         {
-            return format!("{what} take {own} a token, {dense} in dense bytes{formats}{shared}");
+            return format!("{what} take {own} a token, {dense} in dense bytes{formats}{shared}{reasons}");
         }
         let (own, dense) = (Bytes::new(own.content), Bytes::new(dense.bytes));
-        format!("{what} take {own}, {dense} in dense bytes{formats}{shared}")
+        format!("{what} take {own}, {dense} in dense bytes{formats}{shared}{reasons}")
     }
 }
 
 impl Held {
+    /// Whether more tokens always make it more: windows are full at some length, and states are as large as ever.
+    fn follows_tokens(&self) -> bool {
+        matches!(self.quantity, Quantity::KvBytes | Quantity::IndexBytes)
+    }
+
     /// Whether each request has the same bytes in both.
     fn is_as_of_each(&self, other: &Self) -> bool {
         let each = |own: &Self, other: &Self| u128::from(own.content) * u128::from(other.requests);
@@ -242,18 +269,24 @@ impl Held {
     }
 }
 
+/// What one rank has of the layers and heads.
+struct OneRank {
+    layers: Option<LayerRange>,
+    split: Split,
+}
+
 /// The parts of a query at its context, and what a step of tokens adds to them once they grow.
-fn held(query: &Query<'_>, step: u64, layers: Option<&LayerRange>) -> Result<Vec<Held>> {
+fn held(query: &Query<'_>, step: u64, rank: Option<&OneRank>) -> Result<Vec<Held>> {
     let settings = of_requests(query)?;
     let own = Query { settings: &settings, ..query.clone() };
-    let plan = plan_of(&own, layers)?;
+    let plan = plan_of(&own, rank)?;
     let now = bytes_of_parts(plan.as_ref())?;
     let from = plan.grows_from()?.unwrap_or(query.need_context()?);
     let at = |tokens: u64| {
         let other = Query { context: Some(Tokens::new(tokens)), ..query.clone() };
         let settings = of_requests(&other)?;
         let other = Query { settings: &settings, ..other };
-        let later = plan_of(&other, layers)?;
+        let later = plan_of(&other, rank)?;
         // Another pipeline rank may hold most there, whose parts are no growth of these.
         if later.layers() == plan.layers() { bytes_of_parts(later.as_ref()) } else { Ok(now.clone()) }
     };
@@ -282,10 +315,10 @@ struct PartBytes {
     content: u64,
 }
 
-/// The plan of the query's engine, or of the dense bytes of a rank with these layers.
-fn plan_of<'q>(query: &'q Query<'_>, layers: Option<&LayerRange>) -> Result<Box<dyn Profile + 'q>> {
-    let Some(layers) = layers else { return profile(query) };
-    let rules = DenseRules { layers: Some(layers.clone()), ..DenseRules::logical(query) };
+/// The plan of the query's engine, or of the dense bytes of a rank.
+fn plan_of<'q>(query: &'q Query<'_>, rank: Option<&OneRank>) -> Result<Box<dyn Profile + 'q>> {
+    let Some(rank) = rank else { return profile(query) };
+    let rules = DenseRules { layers: rank.layers.clone(), split: rank.split, ..DenseRules::logical(query) };
     Ok(Box::new(DensePlan::new(query, rules)?))
 }
 

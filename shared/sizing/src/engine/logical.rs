@@ -1,16 +1,16 @@
 //! Engines whose state is dense: `logical`, transformers, and TensorRT-LLM's estimate.
 
 use super::naive::Naive;
-use super::shard::{
-    LayerRange, RankState, Split, Surplus, beyond_windows, quantity_of, rank_ranges, shown_rank,
-};
-use super::share::Share;
+use super::pipeline::{LayerRange, Surplus, beyond_windows, fullest, rank_ranges, shown_rank};
+use super::shard::{RankState, Split, quantity_of};
+use super::share::{Share, times_requests};
 use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
+use crate::growth::Growth;
 use crate::mixer::Mixer;
 use crate::settings::Settings;
-use crate::state::ComponentKind;
+use crate::state::{ComponentKind, StateComponent, counted};
 use crate::warning::Warning;
-use crate::{Bytes, Result, Tokens};
+use crate::{Bytes, Result, Tokens, group_digits};
 
 /// How one dense engine differs from plain logical bytes.
 pub(super) struct DenseRules {
@@ -28,6 +28,8 @@ pub(super) struct DenseRules {
     pub(super) block: u64,
     /// What the engine keeps otherwise than the mixer says.
     pub(super) adjust: fn(Mixer) -> Mixer,
+    /// Why it keeps parts otherwise, where it does.
+    pub(super) otherwise: Vec<(Quantity, &'static str)>,
     /// What was assumed.
     pub(super) warnings: Vec<Warning>,
 }
@@ -62,6 +64,7 @@ impl DenseRules {
             settings,
             block: 1,
             adjust: std::convert::identity,
+            otherwise: Vec::new(),
             warnings,
         }
     }
@@ -89,11 +92,8 @@ impl<'q> DensePlan<'q> {
             if several { reserved(rank, block, Quantity::ResidentBytes, length) } else { Ok(Bytes::ZERO) }
         };
         let held = ranks.iter().map(held).collect::<Result<Vec<_>>>()?;
-        let most = held.iter().max().copied();
-        let shown = held.iter().position(|bytes| Some(*bytes) == most).unwrap_or(0);
-        if held.iter().any(|bytes| Some(*bytes) != most) {
-            rules.warnings.extend(shown_rank(&ranges, shown));
-        }
+        rules.warnings.extend(shown_rank(&ranges, &held));
+        let shown = fullest(&held);
         let rank = ranks.swap_remove(shown);
         let layers = ranges.into_iter().nth(shown).filter(|_| several);
         Ok(Self { query, rules, rank, layers })
@@ -108,12 +108,20 @@ impl<'q> DensePlan<'q> {
         reserved(&self.rank, self.rules.block, quantity, n)?.times(self.share().requests)
     }
 
-    /// Bytes of the recurrent states that are kept every `checkpoint_interval` tokens of a prompt.
-    fn checkpoints(&self) -> Result<Bytes> {
-        let interval =
-            self.rules.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
-        let states = self.query.need_context()?.get() / interval;
-        checkpoint_bytes(&self.rank)?.times(states)?.times(self.share().requests)
+    /// `20 layers × 781 entries × 1,152 B + …`: parts of compressed entries, which are whole groups of tokens.
+    fn entries_worked(&self, quantity: Quantity, n: Tokens) -> Option<String> {
+        let own = || self.rank.components().filter(|(kept, _)| quantity_of(kept.kind) == quantity);
+        if !own().any(|(kept, _)| matches!(kept.growth, Growth::Compressed { .. })) {
+            return None;
+        }
+        let whole_blocks = Tokens::new(n.get().next_multiple_of(self.rules.block));
+        let requests = times_requests(self.share().requests);
+        let term = |(kept, layers): (&StateComponent, u64)| {
+            let entries = counted(kept.growth.entries(whole_blocks), "entry", "entries");
+            let (layers, bytes) = (counted(layers, "layer", "layers"), kept.growth.entry().get());
+            format!("{layers} × {entries} × {} B{requests}", group_digits(bytes))
+        };
+        Some(own().map(term).collect::<Vec<_>>().join(" + "))
     }
 }
 
@@ -125,6 +133,17 @@ fn reserved(rank: &RankState, block: u64, quantity: Quantity, n: Tokens) -> Resu
         Quantity::KvBytes | Quantity::IndexBytes => component.bytes(whole_blocks),
         _ => component.bytes(n),
     })
+}
+
+/// Bytes of the recurrent states of `requests` requests that are kept every `checkpoint_interval` tokens of a prompt, each of
+/// `state` bytes.
+///
+/// # Errors
+///
+/// No interval or no context, or an overflow.
+pub(super) fn stored_states(query: &Query<'_>, state: Bytes, requests: u64) -> Result<Bytes> {
+    let interval = query.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
+    state.times(query.need_context()?.get() / interval)?.times(requests)
 }
 
 /// Bytes of one recurrent state with its convolution, over all layers of a rank.
@@ -141,7 +160,10 @@ impl Profile for DensePlan<'_> {
             Quantity::SlopeBytesPerToken => Figure::Slope(self.rank.slope(self.query.context)?),
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.rank.fixed(self.query.context)?),
             part if part.is_of_resident() => Figure::Bytes(self.part(part)?),
-            Quantity::CheckpointBytes => Figure::Bytes(self.checkpoints()?),
+            Quantity::CheckpointBytes => {
+                let state = checkpoint_bytes(&self.rank)?;
+                Figure::Bytes(stored_states(self.query, state, self.share().requests)?)
+            }
             Quantity::OverestimateFactor => {
                 let naive = Naive {
                     architecture: self.query.architecture,
@@ -165,6 +187,19 @@ impl Profile for DensePlan<'_> {
 
     fn layers(&self) -> Option<LayerRange> {
         self.layers.clone()
+    }
+
+    fn split(&self) -> Split {
+        self.rules.split
+    }
+
+    fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
+        let own = self.rules.otherwise.iter().filter(|(part, _)| *part == quantity);
+        own.map(|(_, why)| (*why).to_owned()).collect()
+    }
+
+    fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
+        Ok(self.query.context.and_then(|n| self.entries_worked(quantity, n)))
     }
 
     fn format_of(&self, quantity: Quantity) -> Option<&'static str> {

@@ -7,10 +7,12 @@
 mod differences;
 mod fit;
 mod formats;
+mod gpu;
 mod llama_cpp;
 mod logical;
 mod naive;
 mod name;
+mod pipeline;
 mod quantity;
 mod report;
 mod reserved;
@@ -33,12 +35,14 @@ pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes,
 pub use share::ranks;
 pub use size::{EngineSize, size_in_engine};
 pub use unused::has_setting;
+pub(crate) use vllm::prints_capacity_in_tokens;
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
-use shard::LayerRange;
+use pipeline::LayerRange;
+use shard::Split;
 use share::Share;
 
 /// What is asked of an engine profile.
@@ -82,6 +86,11 @@ pub(crate) trait Profile {
         None
     }
 
+    /// Whether draft layers are on the rank that figures are of.
+    fn has_drafts(&self) -> bool {
+        true
+    }
+
     /// Requests that the batch's bytes have room for, where they are not those of the share.
     fn room_for(&self) -> u64 {
         self.share().requests
@@ -90,6 +99,16 @@ pub(crate) trait Profile {
     /// Requests that the engine starts with at most, whatever fits.
     fn most_requests(&self) -> Option<u64> {
         None
+    }
+
+    /// How ranks share the heads of the share's layers.
+    fn split(&self) -> Split {
+        Split::even(self.share().tp)
+    }
+
+    /// Why a part is kept otherwise than dense bytes have it, formats and padding apart.
+    fn kept_otherwise(&self, _quantity: Quantity) -> Vec<String> {
+        Vec::new()
     }
 
     /// Context-parallel ranks that share the tokens of a part, each of which holds tokens of its own.

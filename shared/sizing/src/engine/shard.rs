@@ -1,14 +1,12 @@
 //! What one rank of a model keeps: which layers it has, and how tensor parallelism divides their state.
 
-use std::ops::Range;
-
 use super::Quantity;
+use super::pipeline::LayerRange;
 use crate::architecture::{Architecture, LayerClass};
 use crate::fact::Fact;
 use crate::mixer::{Conv, Heads, Mixer, Recurrence, Recurrent};
-use crate::settings::{Formats, Settings};
+use crate::settings::Formats;
 use crate::state::{ComponentKind, StateComponent};
-use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 
 /// The state of one rank, equal layers grouped.
@@ -37,6 +35,7 @@ pub(crate) struct Split {
     /// Ranks that share recurrent heads: more than share K/V heads where some of those hold other tokens.
     pub(crate) recurrent_tp: u64,
     pub(crate) uneven: UnevenHeads,
+    pub(crate) groups: FewGroups,
 }
 
 /// K/V heads that ranks cannot share evenly.
@@ -48,97 +47,20 @@ pub(crate) enum UnevenHeads {
     RoundedUp,
 }
 
+/// Groups of a convolution's channels that ranks cannot share evenly.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FewGroups {
+    /// Every rank has a group of its own.
+    Replicated,
+    /// Channels are divided, whatever groups they are of.
+    Divided,
+}
+
 impl Split {
     /// Even shares alone.
     pub(crate) fn even(tp: u64) -> Self {
-        Self { tp, recurrent_tp: tp, uneven: UnevenHeads::Refused }
+        Self { tp, recurrent_tp: tp, uneven: UnevenHeads::Refused, groups: FewGroups::Replicated }
     }
-}
-
-/// Layers of a model by index.
-pub(crate) type LayerRange = Range<usize>;
-
-/// Which pipeline ranks take the layers that equal shares leave over.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Surplus {
-    /// One each to the first ranks (TensorRT-LLM `Mapping.pp_layers`).
-    First,
-    /// One each to the ranks before the last, from the back (vLLM 0.33 `get_pp_indices`).
-    BeforeLast,
-    /// One each to the last ranks (SGLang 0.5.23 `get_pp_indices`).
-    Last,
-}
-
-/// The layers of each pipeline rank, first rank first.
-pub(crate) fn pipeline_ranges(layers: usize, ranks: u64, surplus: Surplus) -> Vec<LayerRange> {
-    let ranks = usize::try_from(ranks).unwrap_or(usize::MAX).clamp(1, layers.max(1));
-    let (share, left_over) = (layers / ranks, layers % ranks);
-    let from_the_back = match surplus {
-        Surplus::First => ranks - left_over + 1..ranks + 1,
-        Surplus::BeforeLast => 2..left_over + 2,
-        Surplus::Last => 1..left_over + 1,
-    };
-    let mut start = 0;
-    (0..ranks)
-        .map(|rank| {
-            let extra = usize::from(from_the_back.contains(&(ranks - rank)));
-            let range = start..start + share + extra;
-            start = range.end;
-            range
-        })
-        .collect()
-}
-
-/// The layers that each rank may have under `layers_on_rank` or `pp`; one range where neither is set.
-///
-/// # Errors
-///
-/// More layers on a rank, or more ranks, than the model has layers.
-pub(crate) fn rank_ranges(
-    architecture: &Architecture,
-    settings: &Settings,
-    surplus: Surplus,
-) -> Result<Vec<LayerRange>> {
-    let total = architecture.own_layers();
-    if let Some(layers) = settings.layers_on_rank {
-        let layers = usize::try_from(layers).ok().filter(|layers| *layers <= total).ok_or_else(|| {
-            Error::setting("layers_on_rank", format!("{layers} layers, but the model has {total}"))
-        })?;
-        return Ok(std::iter::once(0..layers).collect());
-    }
-    Ok(pipeline_ranges(total, pipeline_ranks(settings, architecture)?, surplus))
-}
-
-/// Pipeline ranks, each with at least one layer. Equal shares (`get_pp_indices` of vLLM 0.33 and SGLang 0.5.23) would leave
-/// the others with none, and what an engine reserves there is not known.
-///
-/// # Errors
-///
-/// More ranks than layers.
-pub(crate) fn pipeline_ranks(settings: &Settings, architecture: &Architecture) -> Result<u64> {
-    let (ranks, layers) = (settings.pp(), architecture.own_layers());
-    if ranks > layers as u64 {
-        return Err(Error::setting("pp", format!("{ranks} ranks, but the model has {layers} layers")));
-    }
-    Ok(ranks)
-}
-
-/// A length at which every window is full, for what ranks hold where no context is asked.
-pub(crate) fn beyond_windows() -> Tokens {
-    Tokens::new(1 << 24)
-}
-
-/// Says which of several pipeline ranks figures are of.
-pub(crate) fn shown_rank(ranks: &[LayerRange], shown: usize) -> Option<Warning> {
-    let layers = ranks.get(shown).filter(|_| ranks.len() > 1)?;
-    let message = format!(
-        "figures are of pipeline rank {} of {}, the one that holds most: layers {} to {}, counted from 0",
-        shown + 1,
-        ranks.len(),
-        layers.start,
-        layers.end.saturating_sub(1)
-    );
-    Some(Warning::new("pp", message))
 }
 
 impl RankState {
@@ -299,7 +221,7 @@ fn shard(mixer: &Mixer, split: Split) -> Result<Mixer> {
         | Mixer::Sliding { heads, .. }
         | Mixer::Chunked { heads, .. }
         | Mixer::Cross { heads, .. } => *heads = shard_heads(heads, split)?,
-        Mixer::Recurrent(recurrent) => *recurrent = shard_recurrent(recurrent, split.recurrent_tp)?,
+        Mixer::Recurrent(recurrent) => *recurrent = shard_recurrent(recurrent, split)?,
         // Only an expanded cache holds heads: the query heads of its rank.
         Mixer::Mla(latent) | Mixer::Dsa { latent, .. } => {
             latent.query_heads =
@@ -349,7 +271,8 @@ fn rounded_up(heads: &Fact, tp: u64) -> Fact {
     Fact::derived(heads.get().div_ceil(tp), format!("{} / tp {tp}, rounded up", heads.source()))
 }
 
-fn shard_recurrent(recurrent: &Recurrent, tp: u64) -> Result<Recurrent> {
+fn shard_recurrent(recurrent: &Recurrent, split: Split) -> Result<Recurrent> {
+    let tp = split.recurrent_tp;
     let divide = |fact: &Fact| divided(fact, tp);
     let recurrence = match &recurrent.recurrence {
         Recurrence::GatedDeltaNet { v_heads, v_dim, k_dim } => Recurrence::GatedDeltaNet {
@@ -374,7 +297,7 @@ fn shard_recurrent(recurrent: &Recurrent, tp: u64) -> Result<Recurrent> {
     };
     let conv = match &recurrent.conv {
         Some(conv) => {
-            Some(Conv { kernel: conv.kernel.clone(), channels: conv_channels(recurrent, conv, tp)? })
+            Some(Conv { kernel: conv.kernel.clone(), channels: conv_channels(recurrent, conv, split)? })
         }
         None => None,
     };
@@ -382,8 +305,9 @@ fn shard_recurrent(recurrent: &Recurrent, tp: u64) -> Result<Recurrent> {
 }
 
 /// Channels of one rank. Where `tp` does not divide the groups that heads share, every rank has a group of its own:
-/// the groups are replicated up to `tp`.
-fn conv_channels(recurrent: &Recurrent, conv: &Conv, tp: u64) -> Result<Fact> {
+/// the groups are replicated up to `tp`, unless the engine divides channels alone.
+fn conv_channels(recurrent: &Recurrent, conv: &Conv, split: Split) -> Result<Fact> {
+    let tp = split.recurrent_tp;
     let (inner, group) = match &recurrent.recurrence {
         Recurrence::Mamba2 { heads, head_dim, d_state, .. } => {
             (product(heads.get(), head_dim.get())?, product(2, d_state.get())?)
@@ -395,7 +319,7 @@ fn conv_channels(recurrent: &Recurrent, conv: &Conv, tp: u64) -> Result<Fact> {
     };
     let shared = conv.channels.get().saturating_sub(inner);
     let groups = shared.checked_div(group).unwrap_or(0);
-    if groups == 0 || groups.is_multiple_of(tp) {
+    if groups == 0 || groups.is_multiple_of(tp) || split.groups == FewGroups::Divided {
         return divided(&conv.channels, tp);
     }
     let channels =
@@ -419,23 +343,7 @@ fn product(a: u64, b: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_config;
-
-    /// vLLM's table: 10 layers over 4 ranks are 2, 3, 3, 2.
-    #[test]
-    fn what_equal_shares_leave_over_goes_by_the_engine() {
-        let lengths = |layers, ranks, surplus| -> Vec<usize> {
-            pipeline_ranges(layers, ranks, surplus).iter().map(ExactSizeIterator::len).collect()
-        };
-        assert_eq!(lengths(10, 4, Surplus::BeforeLast), [2, 3, 3, 2]);
-        assert_eq!(lengths(61, 2, Surplus::BeforeLast), [31, 30]);
-        assert_eq!(lengths(7, 4, Surplus::BeforeLast), [2, 2, 2, 1]);
-        // `torch.tensor_split`.
-        assert_eq!(lengths(10, 4, Surplus::First), [3, 3, 2, 2]);
-        assert_eq!(lengths(10, 4, Surplus::Last), [2, 2, 3, 3]);
-        assert_eq!(lengths(61, 2, Surplus::Last), [30, 31]);
-        assert_eq!(lengths(3, 8, Surplus::Last), [1, 1, 1]);
-    }
+    use crate::{Settings, read_config};
 
     /// Falcon-H1: one group for all heads. At tp 2 each rank has the whole group: 3072 / 2 + 2 × 256 channels.
     #[test]

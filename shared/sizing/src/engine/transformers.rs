@@ -1,7 +1,7 @@
 //! transformers: dense tensors in a dynamic cache.
 
 use super::logical::{DensePlan, DenseRules};
-use super::{Profile, Query};
+use super::{Profile, Quantity, Query};
 use crate::Result;
 use crate::architecture::Architecture;
 use crate::fact::Fact;
@@ -20,6 +20,10 @@ use crate::warning::Warning;
 pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
     rules.adjust = as_kept;
+    rules.otherwise = vec![
+        (Quantity::WindowBytes, "a window keeps a token less than it has, since each step adds its own"),
+        (Quantity::StateBytes, "a convolution keeps its whole kernel, a column more than a step needs"),
+    ];
     if rules.settings.index_dtype.is_none() {
         rules.settings.index_dtype = Some(IndexFormat::Bf16);
     }
@@ -27,6 +31,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
         match missing_width(query.architecture) {
             None => {
                 rules.settings.mla_storage = Some(MlaStorage::Expanded);
+                rules.otherwise.push((Quantity::KvBytes, "K and V of every head are cached, not the latent"));
                 let message =
                     "transformers caches K and V of every head, not the latent; set latent to see the other";
                 rules.warnings.push(Warning::new("mla_storage", message));

@@ -1,7 +1,8 @@
 //! TensorRT-LLM: what its cache managers budget for a request.
 
 use super::logical::{DensePlan, DenseRules};
-use super::shard::{Split, Surplus, UnevenHeads, shares_evenly};
+use super::pipeline::Surplus;
+use super::shard::{FewGroups, Split, UnevenHeads, shares_evenly};
 use super::share::Share;
 use super::{Profile, Query};
 use crate::architecture::Architecture;
@@ -14,7 +15,7 @@ use crate::{Error, Result};
 const DEFAULT_BLOCK: u64 = 32;
 
 /// Per token: layers × K and V of the rank's heads, rounded up; a latent is not divided, and attention data parallelism leaves each
-/// rank all heads. Windows, states and index keys (raw bytes, 132 for 128 values) are as dense as in `logical`; draft
+/// rank all heads. Channels of a convolution are divided whatever groups they are of. Windows, states and index keys (raw bytes, 132 for 128 values) are as dense as in `logical`; draft
 /// layers come on top. Caches of every token take whole blocks.
 ///
 /// Source: TensorRT-LLM `resource_manager.py` and `mamba_cache_manager.py` with their pull requests of 2026, as
@@ -36,6 +37,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     }
     rules.surplus = Surplus::First;
     rules.split.uneven = UnevenHeads::RoundedUp;
+    rules.split.groups = FewGroups::Divided;
     if let Some(heads) = uneven_heads(query.architecture, rules.split.tp) {
         let message = format!(
             "{} ranks do not share {} K/V heads evenly ({}); each reserves {}, as the engine rounds up",
@@ -78,6 +80,18 @@ fn uneven_heads(architecture: &Architecture, tp: u64) -> Option<&Fact> {
 mod tests {
     use crate::engine::{Quantity, Query, report};
     use crate::{Settings, read_config};
+
+    /// `mamba_cache_manager.py` divides `d_inner + 2 × groups × d_state` channels: of Falcon-H1-34B's 72 layers each of 4 ranks
+    /// has 8 × 128 × 256 values in bf16 and 3 columns of (4096 + 2 × 2 × 256) / 4 channels, though there are 2 groups.
+    #[test]
+    fn channels_of_a_convolution_are_divided_without_padding_groups() {
+        let architecture = crate::find_entry("falcon-h1-34b").unwrap().architecture().unwrap();
+        let settings = Settings { tp: Some(4), context: Some(1000), ..Settings::default() };
+        let query = Query::new(&architecture, "trtllm".parse().unwrap(), &settings).unwrap();
+        let state = report(&query).unwrap().figure(Quantity::StateBytes).unwrap();
+        let layer = 8 * 128 * 256 * 2 + 3 * (4096 + 2 * 2 * 256) / 4 * 2;
+        assert_eq!((state.whole(), 72 * layer), (Some(38_301_696), 38_301_696));
+    }
 
     /// `resource_manager.py`: 6 K/V heads over 4 ranks are (6 + 3) div 4 = 2 on each.
     #[test]

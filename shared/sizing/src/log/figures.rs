@@ -32,6 +32,8 @@ pub(super) struct Unreadable {
     pub(super) line: usize,
     /// What stands there.
     pub(super) word: String,
+    /// What is wrong with it.
+    pub(super) why: &'static str,
 }
 
 /// All figures of one engine.
@@ -44,7 +46,7 @@ pub(super) struct Figures {
 impl Unreadable {
     /// What is wrong, as a clause.
     pub(super) fn words(&self) -> String {
-        format!("line {}: {:?} is no figure that can be read", self.line, self.word)
+        format!("line {}: {:?} {}", self.line, self.word, self.why)
     }
 }
 
@@ -132,7 +134,27 @@ impl Figures {
     /// Notes a figure on `topic` that stands at `scan`, in front of the unit `after`, and cannot be read.
     pub(super) fn check(&mut self, topic: Topic, line: &Line, scan: Scan<'_>, after: &str) {
         if scan.is_unreadable(after) {
-            self.unreadable.push(Unreadable { topic, line: line.number, word: scan.word() });
+            let why = "is no figure that can be read";
+            self.unreadable.push(Unreadable { topic, line: line.number, word: scan.word(), why });
+        }
+    }
+
+    /// Notes the figures of a known line behind `markers`, each in front of a unit, that were not read: those that cannot
+    /// be, else the first, where all of them can be and not be taken together.
+    pub(super) fn check_all(&mut self, topic: Topic, line: &Line, markers: &[(&str, &str)]) {
+        let known = self.unreadable.len();
+        let scans = || markers.iter().filter_map(|(marker, unit)| Some((line.after(marker)?, *unit)));
+        for (scan, unit) in scans() {
+            self.check(topic, line, scan, unit);
+        }
+        let reads =
+            |(mut scan, unit): (Scan<'_>, &str)| scan.number().is_some() && scan.expect(unit).is_some();
+        if self.unreadable.len() == known
+            && scans().all(reads)
+            && let Some((scan, _)) = scans().next()
+        {
+            let why = "and the figures behind it cannot be taken together";
+            self.unreadable.push(Unreadable { topic, line: line.number, word: scan.word(), why });
         }
     }
 

@@ -164,6 +164,8 @@ struct Decoder {
     contradictions: fn(&Engine, &mut Reading) -> Vec<Contradiction>,
     recompute: fn(&Engine, &Architecture, &mut Reading) -> Result<()>,
     capacity: fn(&Reading) -> Option<String>,
+    /// The version whose rules apply, where a log names none and the shape of its lines tells older ones.
+    version_of_lines: fn(&Figures) -> Option<&'static str>,
 }
 
 const DECODERS: [Decoder; 3] = [
@@ -173,6 +175,7 @@ const DECODERS: [Decoder; 3] = [
         contradictions: vllm::contradictions,
         recompute: vllm::recompute,
         capacity: vllm::capacity,
+        version_of_lines: vllm::version_of_lines,
     },
     Decoder {
         kind: EngineKind::SgLang,
@@ -180,6 +183,7 @@ const DECODERS: [Decoder; 3] = [
         contradictions: sglang::contradictions,
         recompute: sglang::recompute,
         capacity: sglang::capacity,
+        version_of_lines: |_| None,
     },
     Decoder {
         kind: EngineKind::LlamaCpp,
@@ -187,6 +191,7 @@ const DECODERS: [Decoder; 3] = [
         contradictions: llama_cpp::contradictions,
         recompute: llama_cpp::recompute,
         capacity: llama_cpp::capacity,
+        version_of_lines: |_| None,
     },
 ];
 
@@ -247,7 +252,7 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         reading.launch.warn("log", format!("it also holds lines of {others}, which are left out"));
     }
     reading.figures.sort();
-    let engine = engine(decoder.kind, &mut reading.launch);
+    let engine = engine(decoder, &mut reading);
     let mut contradictions = (decoder.contradictions)(&engine, &mut reading);
     let named = reading.launch.model.clone();
     let mut recomputed_as = None;
@@ -283,18 +288,33 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
     })
 }
 
-/// The engine at the version of the log. Builds of an untagged tree count from 0.1 and say nothing.
-fn engine(kind: EngineKind, launch: &mut Launch) -> Engine {
+/// The engine at the version of the log, or at the newest that prints such lines. Builds of an untagged tree count from 0.1
+/// and say nothing.
+fn engine(decoder: &Decoder, reading: &mut Reading) -> Engine {
+    let (kind, launch) = (decoder.kind, &mut reading.launch);
     let untagged = launch.version.as_ref().is_some_and(|version| version.starts_with("0.1.dev"));
     let named = launch.version.as_ref().filter(|_| !untagged && kind != EngineKind::LlamaCpp);
-    let engine = named.and_then(|version| format!("{}@{version}", kind.name()).parse().ok());
+    let at = |version: &str| -> Option<Engine> { format!("{}@{version}", kind.name()).parse().ok() };
+    let engine = named.and_then(|version| at(version));
+    if engine.is_some() || kind == EngineKind::LlamaCpp {
+        return engine.unwrap_or_else(|| Engine::newest(kind));
+    }
+    let why = if untagged { "its version is that of an untagged build" } else { "the log names no version" };
     if untagged {
         launch.version = None;
-        launch.warn("engine", "its version is that of an untagged build; the newest known rules are taken");
-    } else if engine.is_none() && kind != EngineKind::LlamaCpp {
-        launch.warn("engine", "the log names no version; the newest known rules are taken");
     }
-    engine.unwrap_or_else(|| Engine::newest(kind))
+    let by_lines = (decoder.version_of_lines)(&reading.figures);
+    let (engine, taken) = match by_lines.and_then(|version| Some((version, at(version)?))) {
+        Some((version, engine)) => (
+            engine,
+            format!(
+                "the rules of {version} are taken, the newest whose lines of tokens and requests differ as here"
+            ),
+        ),
+        None => (Engine::newest(kind), "the newest known rules are taken".to_owned()),
+    };
+    launch.warn("engine", format!("{why}; {taken}"));
+    engine
 }
 
 /// The comment that a log begins with, and the lines behind it.

@@ -36,8 +36,9 @@ pub(super) enum Unit {
 pub struct Printed {
     number: Decimal,
     unit: Unit,
-    /// Rounded figures that it is the sum of.
-    parts: u32,
+    /// How often half of the last digit is in it: once for each rounded figure that it is the sum of, ten times for one
+    /// with a digit less.
+    halves: u64,
 }
 
 /// What a figure comes to when it is recomputed: a range, since the inputs are printed figures themselves.
@@ -116,17 +117,25 @@ impl Unit {
 
 impl Printed {
     pub(super) fn new(number: Decimal, unit: Unit) -> Self {
-        Self { number, unit, parts: 1 }
+        Self { number, unit, halves: 1 }
     }
 
-    /// The sum of two figures of one unit and as many decimals, with the tolerance of both.
+    /// The sum of two figures of one unit, with the tolerance of both.
     pub(super) fn plus(self, other: Self) -> Option<Self> {
-        if self.number.decimals != other.number.decimals || self.unit != other.unit {
+        if self.unit != other.unit {
             return None;
         }
-        let number =
-            Decimal::new(self.number.digits.checked_add(other.number.digits)?, self.number.decimals)?;
-        Some(Self { number, unit: self.unit, parts: self.parts + other.parts })
+        let decimals = self.number.decimals.max(other.number.decimals);
+        let (own, others) = (self.to_decimals(decimals)?, other.to_decimals(decimals)?);
+        let number = Decimal::new(own.number.digits.checked_add(others.number.digits)?, decimals)?;
+        Some(Self { number, unit: self.unit, halves: own.halves.checked_add(others.halves)? })
+    }
+
+    /// The same figure and tolerance with more digits behind the point.
+    fn to_decimals(self, decimals: u32) -> Option<Self> {
+        let by = 10_u64.checked_pow(decimals.checked_sub(self.number.decimals)?)?;
+        let number = Decimal::new(self.number.digits.checked_mul(by)?, decimals)?;
+        Some(Self { number, halves: self.halves.checked_mul(by)?, ..self })
     }
 
     /// In bytes, tokens and so on.
@@ -134,10 +143,10 @@ impl Printed {
         self.number.value() * self.unit.factor()
     }
 
-    /// Half of the last printed digit, for each of the figures that it is the sum of. Counts are exact.
+    /// Half of the last printed digit of each figure that it is the sum of. Counts are exact.
     pub fn tolerance(self) -> f64 {
         let exact = self.number.decimals == 0 && self.unit.factor() <= 1.0;
-        if exact { 0.0 } else { 0.5 * f64::from(self.parts) / self.number.scale() * self.unit.factor() }
+        if exact { 0.0 } else { 0.5 * self.halves as f64 / self.number.scale() * self.unit.factor() }
     }
 
     pub(super) fn range(self) -> Range {

@@ -88,18 +88,11 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.set("max_model_len", length, line.number);
     }
     if pool(line, reading).is_none() && line.has(POOL) {
-        for (marker, unit) in [("#tokens:", ""), (" K size:", "GB"), ("V size:", "GB"), ("KV size:", "GB")] {
-            if let Some(scan) = line.after(marker) {
-                reading.figures.check(Topic::PoolBytes, line, scan, unit);
-            }
-        }
+        let markers = [("#tokens:", ""), (" K size:", "GB"), ("V size:", "GB"), ("KV size:", "GB")];
+        reading.figures.check_all(Topic::PoolBytes, line, &markers);
     }
-    if states(line, reading).is_none() {
-        for marker in [STATES, "ssm_state size:"] {
-            if let Some(scan) = line.after(marker) {
-                reading.figures.check(Topic::StateBytes, line, scan, "GB");
-            }
-        }
+    if states(line, reading).is_none() && line.has(STATES) {
+        reading.figures.check_all(Topic::StateBytes, line, &[(STATES, "GB"), ("ssm_state size:", "GB")]);
     }
 }
 
@@ -155,30 +148,56 @@ fn tokens_of_rank(figures: &Figures, figure: &Figure) -> Option<u64> {
 pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
     tell_pools_apart(&mut reading.figures);
     let mut found = ranks_that_differ(&reading.figures);
-    let Some(total) = reading.figures.smallest(Topic::PoolTokens) else { return found };
-    let dcp = reading.launch.settings.dcp();
-    let fits = |tokens: Option<u64>| {
-        tokens.is_some_and(|tokens| {
-            let stated = total.printed.whole().unwrap_or(0);
-            tokens == stated || tokens.checked_mul(dcp) == Some(stated)
-        })
-    };
-    let pools: Vec<_> = reading.figures.of(Topic::PoolBytes).collect();
-    if pools.is_empty() || pools.iter().any(|pool| fits(pool.of)) {
-        return found;
+    found.extend(pools_that_fit_nothing(&reading.figures, reading.launch.settings.dcp()));
+    found
+}
+
+/// Pools of other tokens than their rank admits, each pair of lines once.
+fn pools_that_fit_nothing(figures: &Figures, dcp: u64) -> Vec<Contradiction> {
+    let mut ranks: Vec<Option<&str>> = Vec::new();
+    for rank in figures.of(Topic::PoolBytes).flat_map(|pool| &pool.ranks) {
+        if !ranks.contains(&Some(rank.as_str())) {
+            ranks.push(Some(rank));
+        }
     }
-    let pool = pools[0];
-    found.push(Contradiction {
-        lines: vec![pool.line, total.line],
-        what: format!(
+    if ranks.is_empty() {
+        ranks.push(None);
+    }
+    let mut found: Vec<Contradiction> = Vec::new();
+    for rank in ranks {
+        let is_of_rank = |figure: &&Figure| {
+            rank.is_none_or(|rank| figure.ranks.is_empty() || figure.ranks.iter().any(|own| own == rank))
+        };
+        let pools: Vec<&Figure> = figures.of(Topic::PoolBytes).filter(is_of_rank).collect();
+        let mut totals: Vec<&Figure> = figures.of(Topic::PoolTokens).filter(is_of_rank).collect();
+        if totals.is_empty() {
+            // The first rank alone may say what all ranks of an engine admit.
+            let engine = pools.iter().find_map(|pool| pool.engines().first().copied());
+            totals = figures.of(Topic::PoolTokens).filter(|total| total.is_of(engine)).collect();
+        }
+        let fits = |pool: &Figure, total: &Figure| {
+            pool.of
+                .zip(total.printed.whole())
+                .is_some_and(|(tokens, stated)| tokens == stated || tokens.checked_mul(dcp) == Some(stated))
+        };
+        if pools.iter().any(|pool| totals.iter().any(|total| fits(pool, total))) {
+            continue;
+        }
+        let least = totals.iter().min_by(|a, b| a.printed.value().total_cmp(&b.printed.value()));
+        let (Some(pool), Some(total)) = (pools.first(), least) else { continue };
+        let lines = vec![pool.line, total.line];
+        if found.iter().any(|known| known.lines == lines) {
+            continue;
+        }
+        let what = format!(
             "line {} allocates {} tokens, line {} admits {}; the smaller is the capacity",
             pool.line,
             group_digits(pool.of.unwrap_or(0)),
             total.line,
             total.printed
-        ),
-        explained: false,
-    });
+        );
+        found.push(Contradiction { lines, what, explained: false });
+    }
     found
 }
 

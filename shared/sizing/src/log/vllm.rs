@@ -3,18 +3,18 @@
 //! Line shapes: vLLM 0.6 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/interface.py`,
 //! `model_executor/models/config.py`) and logs in public reports.
 
-use super::figures::{Figures, capacity_of};
+use super::figures::{Figure, Figures, capacity_of};
 use super::launch::{Key, Launch, kv_format, plain, reversed, truth, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit, whole};
 use super::topic::{Pattern, Topic};
 use super::{Contradiction, Reading};
-use crate::engine::{Engine, Quantity, Query, answer, report};
+use crate::engine::{Engine, Quantity, Query, answer, prints_capacity_in_tokens, report};
 use crate::settings::Settings;
 use crate::{Architecture, Result, group_digits};
 
-/// Before this version the token line divided the blocks evenly over the groups of layers.
-const GROUP_AWARE: [u32; 2] = [0, 21];
+/// The newest version whose token line is not the capacity (`prints_capacity_in_tokens`).
+const NEWEST_OF_OLD_LINES: &str = "0.20.0";
 
 const PATTERNS: &[Pattern] = &[
     Pattern::new(Topic::Weights, "Model loading took", Unit::GiB, "GiB"),
@@ -165,20 +165,14 @@ fn concurrency(line: &Line, reading: &mut Reading) -> Option<()> {
 /// Finds the token line that its concurrency line contradicts, and gives it the meaning that it has in this version.
 pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
     let known = reading.launch.version.is_some() && engine.warning().is_none();
-    let old = known && !engine.at_least(&GROUP_AWARE);
+    let old = !prints_capacity_in_tokens(engine);
     let mut found = Vec::new();
     let concurrencies: Vec<_> = reading.figures.of(Topic::Concurrency).cloned().collect();
     for tokens in reading.figures.all.iter_mut().filter(|figure| figure.topic == Topic::Tokens) {
         if old {
             tokens.topic = Topic::OldTokens;
         }
-        let behind = || concurrencies.iter().filter(|next| next.line >= tokens.line);
-        let own = behind().find(|next| next.ranks == tokens.ranks);
-        let Some(next) = own.or_else(|| behind().next()) else { continue };
-        let implied = implied(next.printed, next.of);
-        if (implied.low - 1.0..=implied.high + 1.0).contains(&tokens.printed.value()) {
-            continue;
-        }
+        let Some((next, implied)) = contradicting(tokens, &concurrencies) else { continue };
         let explained = old || !known;
         let reason = if explained {
             tokens.topic = Topic::OldTokens;
@@ -202,6 +196,24 @@ pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Cont
         });
     }
     found
+}
+
+/// The concurrency line of a token line, with the tokens that it implies, where they are others.
+fn contradicting<'f>(tokens: &Figure, concurrencies: &'f [Figure]) -> Option<(&'f Figure, Range)> {
+    let behind = || concurrencies.iter().filter(|next| next.line >= tokens.line);
+    let own = behind().find(|next| next.ranks == tokens.ranks);
+    let next = own.or_else(|| behind().next())?;
+    let implied = implied(next.printed, next.of);
+    let agrees = (implied.low - 1.0..=implied.high + 1.0).contains(&tokens.printed.value());
+    (!agrees).then_some((next, implied))
+}
+
+/// The version whose rules a log without a version is read by, where its lines tell older ones: token lines that their
+/// concurrency contradicts.
+pub(super) fn version_of_lines(figures: &Figures) -> Option<&'static str> {
+    let concurrencies: Vec<_> = figures.of(Topic::Concurrency).cloned().collect();
+    let is_old = |tokens: &Figure| contradicting(tokens, &concurrencies).is_some();
+    figures.of(Topic::Tokens).any(is_old).then_some(NEWEST_OF_OLD_LINES)
 }
 
 /// Tokens that so many requests of that length hold.

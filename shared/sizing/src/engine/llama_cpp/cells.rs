@@ -18,6 +18,8 @@ const DEFAULT_UBATCH: u64 = 512;
 pub(super) struct Cells {
     /// Tokens that were asked for in one stream, before padding.
     pub(super) asked: u64,
+    /// Of them, those of one sequence that the batch's own requests fill.
+    pub(super) filled: u64,
     /// Cells of one stream.
     pub(super) per_stream: u64,
     /// Streams: one where all sequences share it, else one a sequence.
@@ -67,8 +69,10 @@ impl Cells {
         let rolls_back = classes::rolls_back(query.architecture);
         let (snapshots, dropped_snapshots) =
             if rolls_back { (asked_snapshots, 0) } else { (0, asked_snapshots) };
+        let each = total / sequences;
         Ok(Self {
-            asked: if unified { total } else { total / sequences },
+            asked: if unified { total } else { each },
+            filled: query.context.map_or(each, |context| context.get().min(each)),
             per_stream: padded(asked)?,
             streams,
             sequences,
@@ -114,6 +118,26 @@ impl Cells {
         }
         let wanted = window.checked_mul(sequences_in_stream).and_then(|cells| cells.checked_add(self.ubatch));
         padded(wanted.unwrap_or(u64::MAX).min(self.per_stream))
+    }
+
+    /// Cells of one stream that hold a window of `sequences_in_stream` sequences.
+    pub(super) fn filled_by_window(&self, window: u64, sequences_in_stream: u64) -> u64 {
+        self.filled.min(window).saturating_mul(sequences_in_stream)
+    }
+
+    /// Cells of one stream that hold every token of its sequences.
+    pub(super) fn filled_in_stream(&self) -> u64 {
+        self.filled.saturating_mul(self.sequences_in_stream())
+    }
+
+    /// Why a stream has more cells than its sequences fill.
+    pub(super) fn padding_words(&self, cells: u64, filled: u64) -> String {
+        let sequences = self.sequences_in_stream();
+        let padding = format!("cells come in multiples of {CELL_PADDING}: {cells} for {filled}");
+        if self.filled.saturating_mul(sequences) < self.asked {
+            return format!("n_ctx has room for {} tokens; {padding}", group_digits(self.asked));
+        }
+        padding
     }
 
     /// How cells of a window come about, in words.

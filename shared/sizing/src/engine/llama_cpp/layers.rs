@@ -65,6 +65,8 @@ pub(super) struct Cache {
     pub(super) cells: u64,
     /// Copies of those cells: streams, or sequences with their snapshots.
     pub(super) copies: u64,
+    /// Cells of one stream that hold state of the batch.
+    pub(super) filled: u64,
     /// Tokens that share a cell.
     pub(super) ratio: u64,
     /// Of `cell`, bytes that pad the V row to the widest of the model.
@@ -94,33 +96,40 @@ impl Cache {
         format!("{layers}{cells} × {} B{copies}", group_digits(self.cell.get()))
     }
 
-    /// Cells of one stream that hold what was asked for: all, where their number does not follow the tokens.
-    fn used(&self, cells: &Cells) -> u64 {
-        match self.role {
-            Role::Full | Role::Compressed | Role::Index => cells.asked.div_ceil(self.ratio).min(self.cells),
-            Role::Window | Role::Cross | Role::State => self.cells,
-        }
+    /// Copies that hold state of the batch: of states those that sequences run on, of everything else all.
+    fn own_copies(&self, cells: &Cells) -> u64 {
+        if self.role == Role::State { cells.sequences } else { self.copies }
     }
 
     /// Bytes without the padding of [`Self::padding`].
     pub(super) fn content(&self, cells: &Cells) -> Result<Bytes> {
         let row = Bytes::new(self.cell.get() - self.row_padding.get());
-        row.times(self.used(cells))?.times(self.copies)?.times(self.layers)
+        row.times(self.filled)?.times(self.own_copies(cells))?.times(self.layers)
     }
 
-    /// Cells beyond the tokens asked for, and padded rows of the others.
+    /// Cells beyond those that are filled, padded rows of the others, and snapshots.
     pub(super) fn padding(&self, cells: &Cells) -> Result<Vec<Padding>> {
         let mut found = Vec::new();
-        let used = self.used(cells);
-        if used < self.cells {
-            let bytes = self.cell.times(self.cells - used)?.times(self.copies)?.times(self.layers)?;
-            let why = format!("cells come in multiples of 256: {} for {used}", self.cells);
-            found.push(Padding { what: format!("cells of {} layers", self.layers), bytes, why });
+        let layers = counted(self.layers, "layer", "layers");
+        if self.filled < self.cells {
+            let more = self.cells - self.filled;
+            let bytes = self.cell.times(more)?.times(self.copies)?.times(self.layers)?;
+            let (what, why) = match self.role {
+                Role::Window => (format!("cells of {layers} beyond their windows"), cells.window_words()),
+                _ => (format!("cells of {layers}"), cells.padding_words(self.cells, self.filled)),
+            };
+            found.push(Padding { what, bytes, why });
+        }
+        let snapshots = self.copies.saturating_sub(self.own_copies(cells));
+        if snapshots > 0 {
+            let bytes = self.cell.times(self.cells)?.times(snapshots)?.times(self.layers)?;
+            let why = format!("each sequence can roll back to {} earlier states", cells.snapshots);
+            found.push(Padding { what: format!("snapshots of {layers}"), bytes, why });
         }
         if self.row_padding > Bytes::ZERO {
-            let bytes = self.row_padding.times(used)?.times(self.copies)?.times(self.layers)?;
+            let bytes = self.row_padding.times(self.filled)?.times(self.copies)?.times(self.layers)?;
             let why = "without flash attention every V row is as wide as the model's widest".to_owned();
-            found.push(Padding { what: format!("V rows of {} layers", self.layers), bytes, why });
+            found.push(Padding { what: format!("V rows of {layers}"), bytes, why });
         }
         Ok(found)
     }
@@ -131,12 +140,8 @@ pub(super) fn without_unused_windows(
     architecture: &Architecture,
     warnings: &mut Vec<Warning>,
 ) -> impl Fn(Mixer) -> Mixer + use<> {
-    let unused = architecture.model_type().is_some_and(|class| WINDOW_UNUSED.contains(&class));
-    let has_window = architecture
-        .classes()
-        .iter()
-        .any(|class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Sliding { .. })));
-    if unused && has_window {
+    let unused = leaves_windows_unused(architecture);
+    if unused {
         let message = "llama.cpp does not use this model's window; its layers keep every token";
         warnings.push(Warning::new("sliding_window", message));
     }
@@ -144,6 +149,13 @@ pub(super) fn without_unused_windows(
         Mixer::Sliding { heads, .. } if unused => Mixer::Full(heads),
         other => other,
     }
+}
+
+/// Whether the class has windows that llama.cpp does not use.
+pub(super) fn leaves_windows_unused(architecture: &Architecture) -> bool {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    architecture.model_type().is_some_and(|class| WINDOW_UNUSED.contains(&class))
+        && mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. }))
 }
 
 /// The caches of all layers, equal ones merged.
@@ -225,13 +237,15 @@ impl Build<'_> {
     ) -> Result<()> {
         let (cells, in_stream) = (self.cells, self.cells.sequences_in_stream());
         match mixer {
-            Mixer::Full(heads) => caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?),
+            Mixer::Full(heads) => caches.push(self.every_token(heads, layers)?),
             Mixer::Sliding { heads, window } | Mixer::Chunked { heads, chunk: window } => {
-                let cells = cells.window(window.get(), in_stream)?;
-                caches.push(self.heads(heads, Role::Window, cells, layers)?);
+                let window = window.get();
+                let filled = cells.filled_by_window(window, in_stream);
+                let of_window = (cells.window(window, in_stream)?, filled);
+                caches.push(self.heads(heads, Role::Window, of_window, layers)?);
             }
             Mixer::IndexedFull(heads, index) => {
-                caches.push(self.heads(heads, Role::Full, cells.per_stream, layers)?);
+                caches.push(self.every_token(heads, layers)?);
                 caches.push(self.index(index, layers, IndexCells::EachToken { parts: 1 })?);
             }
             Mixer::Mla(_) => self.k_only(kept, layers, caches)?,
@@ -260,7 +274,12 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn heads(&self, heads: &Heads, role: Role, cells: u64, layers: u64) -> Result<Cache> {
+    fn every_token(&self, heads: &Heads, layers: u64) -> Result<Cache> {
+        let cells = (self.cells.per_stream, self.cells.filled_in_stream());
+        self.heads(heads, Role::Full, cells, layers)
+    }
+
+    fn heads(&self, heads: &Heads, role: Role, (cells, filled): (u64, u64), layers: u64) -> Result<Cache> {
         let (k_format, v_format) = (self.formats.k().format, self.formats.v().format);
         let k = k_format.row(heads.kv_heads.get(), heads.k_width.get())?;
         let own_v = v_row(heads, self.formats)?;
@@ -273,6 +292,7 @@ impl Build<'_> {
             cell: k.plus(v)?,
             cells,
             copies: self.cells.streams,
+            filled: filled.min(cells),
             ratio: 1,
             row_padding: Bytes::new(v.get() - own_v.get()),
             formats: [k_format.name(), v_format.name()],
@@ -292,15 +312,20 @@ impl Build<'_> {
                 }
                 (_, Growth::Window { window, .. }) => {
                     let cells = self.cells.window(window.get(), 1)?;
-                    Cache { copies: per_sequence, ..self.cache(Role::Window, layers, entry, cells, kept) }
+                    let filled = self.cells.filled_by_window(window.get(), 1).min(cells);
+                    let cache = self.cache(Role::Window, layers, entry, cells, kept);
+                    Cache { copies: per_sequence, filled, ..cache }
                 }
                 (ComponentKind::CompressedKv, growth) => {
                     let ratio = ratio_of(growth);
                     let cells = self.cells.compressed(ratio)?;
                     let cache = self.cache(Role::Compressed, layers, entry, cells, kept);
-                    Cache { copies: per_sequence, ratio, ..cache }
+                    Cache { copies: per_sequence, ratio, filled: self.cells.filled / ratio, ..cache }
                 }
-                _ => self.cache(Role::Full, layers, entry, self.cells.per_stream, kept),
+                _ => {
+                    let cache = self.cache(Role::Full, layers, entry, self.cells.per_stream, kept);
+                    Cache { filled: self.cells.filled_in_stream(), ..cache }
+                }
             };
             caches.push(cache);
         }
@@ -321,6 +346,7 @@ impl Build<'_> {
                 (key, own.compressed(ratio)?, own.sequences, ratio)
             }
         };
+        let filled = if ratio == 1 { own.filled_in_stream() } else { own.filled / ratio };
         Ok(Cache {
             role: Role::Index,
             layers,
@@ -329,6 +355,7 @@ impl Build<'_> {
             cell,
             cells,
             copies,
+            filled: filled.min(cells),
             ratio,
             row_padding: Bytes::ZERO,
             formats: [format.name(), self.formats.v().format.name()],
@@ -367,6 +394,7 @@ impl Build<'_> {
             cell: Bytes::new(k.get().saturating_add(v.get())),
             cells,
             copies: self.cells.streams,
+            filled: cells,
             ratio: 1,
             row_padding: Bytes::ZERO,
             // A cache without V prints the type that V would have (`llama_kv_cache`, `type_v`).

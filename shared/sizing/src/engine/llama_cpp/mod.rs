@@ -8,12 +8,13 @@ mod classes;
 mod layers;
 mod log;
 
-use super::logical::checkpoint_bytes;
+use super::logical::{checkpoint_bytes, stored_states};
 use super::naive::Naive;
 use super::shard::{RankState, Split, quantity_of};
 use super::share::Share;
-use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
+use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query};
 use crate::format::{KvFormat, StateFormat};
+use crate::mixer::Mixer;
 use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
@@ -90,11 +91,16 @@ impl<'q> LlamaPlan<'q> {
         self.caches.iter().filter(counted).try_fold(Bytes::ZERO, |total, cache| total.plus(cache.bytes()?))
     }
 
-    /// `40 layers × 1,536 cells × 8,192 B; …`: caches of windows and states, whose cells do not follow the tokens.
+    /// `40 layers × 1,536 cells × 8,192 B; …`: caches of windows and states, whose cells do not follow the tokens, and of
+    /// entries for several tokens.
     fn cell_arithmetic(&self, quantity: Quantity) -> Option<String> {
         let caches = || self.caches.iter().filter(|cache| cache.role.quantity() == quantity);
+        let ratios: Vec<u64> = caches().map(|cache| cache.ratio).collect();
         let why = match quantity {
             Quantity::WindowBytes => self.cells.window_words(),
+            Quantity::KvBytes | Quantity::IndexBytes if ratios.iter().any(|ratio| *ratio > 1) => {
+                format!("a cell for every {} tokens, in multiples of 256", several(ratios))
+            }
             Quantity::StateBytes => {
                 let [format, _] = caches().next()?.formats;
                 format!("a sequence's convolution and recurrent or compressor state ({format})")
@@ -143,6 +149,13 @@ fn with_defaults(asked: &Settings) -> Settings {
     settings
 }
 
+/// `4 and 128`
+fn several(mut numbers: Vec<u64>) -> String {
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ")
+}
+
 /// Whether sequences have recurrent or compressor state, which snapshots are of.
 fn has_state(rank: &RankState) -> bool {
     let states = |component: &crate::StateComponent| quantity_of(component.kind) == Quantity::StateBytes;
@@ -173,10 +186,8 @@ impl Profile for LlamaPlan<'_> {
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
             part if part.is_of_resident() => Figure::Bytes(self.bytes(part)?),
             Quantity::CheckpointBytes => {
-                let interval =
-                    self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
-                let states = self.query.need_context()?.get() / interval;
-                Figure::Bytes(checkpoint_bytes(&self.rank)?.times(states)?.times(self.query.batch)?)
+                let state = checkpoint_bytes(&self.rank)?;
+                Figure::Bytes(stored_states(self.query, state, self.query.batch)?)
             }
             Quantity::OverestimateFactor => {
                 let naive = Naive {
@@ -205,9 +216,39 @@ impl Profile for LlamaPlan<'_> {
         Ok(self.cell_arithmetic(quantity))
     }
 
-    /// Of states alone: f16 caches are as wide as bf16 ones.
+    /// Of states and index keys alone: f16 caches are as wide as bf16 ones.
     fn format_of(&self, quantity: Quantity) -> Option<&'static str> {
-        self.rank.format_of(quantity).filter(|_| quantity == Quantity::StateBytes)
+        match quantity {
+            Quantity::StateBytes => self.rank.format_of(quantity),
+            Quantity::IndexBytes => {
+                let index = self.caches.iter().find(|cache| cache.role == Role::Index)?;
+                index.formats.first().copied()
+            }
+            _ => None,
+        }
+    }
+
+    fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
+        let mixers = || self.query.architecture.classes().iter().flat_map(|class| &class.mixers);
+        let why = match quantity {
+            Quantity::KvBytes | Quantity::WindowBytes
+                if layers::leaves_windows_unused(self.query.architecture) =>
+            {
+                "the window of this class is not used, so its layers keep every token"
+            }
+            Quantity::StateBytes if mixers().any(|mixer| matches!(mixer, Mixer::Recurrent(_))) => {
+                "the values of a convolution are f32, as all state is"
+            }
+            Quantity::IndexBytes
+                if self.caches.iter().any(|cache| cache.role == Role::Index && cache.ratio == 1)
+                    && mixers().filter_map(Mixer::index_keys).any(|keys| keys.pool.get() > 1) =>
+            {
+                "every token has cells of its own, where several share a key in the model"
+            }
+            Quantity::IndexBytes => "keys have the type of the K cache, without scales",
+            _ => return Vec::new(),
+        };
+        vec![why.to_owned()]
     }
 
     fn content(&self, quantity: Quantity) -> Result<Bytes> {

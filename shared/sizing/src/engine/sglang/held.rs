@@ -4,7 +4,7 @@ use super::pool::PoolTokens;
 use super::{SgLangPlan, is_slot_state};
 use crate::engine::shard::quantity_of;
 use crate::engine::{Padding, Profile, Quantity};
-use crate::{Bytes, Error, Result, Tokens};
+use crate::{Bytes, Error, Result, StateComponent, Tokens};
 
 impl SgLangPlan<'_> {
     /// The rest of last pages, windows that are kept in full, free pools and spare slots, for the whole batch.
@@ -22,7 +22,8 @@ impl SgLangPlan<'_> {
         });
         let windows = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::WindowBytes if !own_window_pool => {
-                Ok(beyond(self.held_by(component, n, self.launch.page)?, component.bytes(n)?))
+                let held = self.held_by(component, n, self.launch.page)?;
+                Ok(beyond(held, self.window_on_rank(component, n)?))
             }
             _ => Ok(Bytes::ZERO),
         });
@@ -113,15 +114,20 @@ impl SgLangPlan<'_> {
         let own_window_pool = self.pool().has_window_pool();
         let caches = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             kind if kind != quantity || is_slot_state(component.kind) => Ok(Bytes::ZERO),
-            Quantity::WindowBytes if !own_window_pool => {
-                Ok(self.held_by(component, n, self.launch.page)?.min(component.bytes(n)?))
-            }
+            Quantity::WindowBytes if !own_window_pool => self.window_on_rank(component, n),
             _ => self.held_by(component, n, 1),
         })?;
         let of_slots =
             if quantity == Quantity::StateBytes { self.state_bytes_per_slot()? } else { Bytes::ZERO };
         let drafts = self.pool().held_by_drafts(quantity, self.own_tokens(n, 1))?;
         caches.plus(of_slots)?.plus(drafts)?.times(self.share().requests)
+    }
+
+    /// What one layer's window of a request of `n` tokens is on one rank: context-parallel ranks take turns at its tokens
+    /// too, where it has no pool of its own.
+    fn window_on_rank(&self, component: &StateComponent, n: Tokens) -> Result<Bytes> {
+        let entries = component.growth.entries(n).div_ceil(self.launch.dcp);
+        component.growth.entry().times(entries)
     }
 
     /// What draft layers hold of one request, windows apart.

@@ -1,24 +1,12 @@
 //! What the launch of a server decides before its pools are sized.
 
-use super::classes;
+use super::{classes, requests};
 use crate::engine::Query;
+use crate::engine::gpu::{Family, Gpu};
 use crate::engine::shard::Split;
 use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Error, Result};
-
-/// The GPU's memory decides how large a prefill chunk is (`arg_groups/memory_hook.py`): names of cards below 20 GiB, of
-/// those below 60 GiB (the driver names a 40 GB card `A100-SXM4-40GB`), of those above 160 GiB; others are in between.
-const SMALLEST_CARDS: [&str; 6] = ["5080", "5070", "4080", "4070", "3080", "T4"];
-const SMALL_CARDS: [&str; 11] =
-    ["L4", "L40", "L20", "A10-", "A10G", "A40", "4090", "3090", "5090", "A100-40", "40GB"];
-const LARGE_CARDS: [&str; 5] = ["B100", "B200", "B300", "GB200", "GB300"];
-/// Compute capability 10 and later.
-const BLACKWELL: [&str; 8] = ["B100", "B200", "B300", "GB10", "RTX PRO 6000", "RTX 50", "5090", "5080"];
-/// Cards that are in none of those lists: between 60 and 160 GiB, before compute capability 10.
-const MIDDLE_CARDS: [&str; 8] = ["H100", "H200", "H800", "H20", "GH200", "A100", "A800", "GB10"];
-/// Of the Blackwell cards, compute capability 10 itself.
-const SM100: [&str; 3] = ["B100", "B200", "B300"];
 
 /// Requests that a launch admits where nothing is set: DeepSeek-V4 (`deepseek_v4_hook.py`) and drafting
 /// (`speculative_hook.py`) set a number, every other launch leaves it to the pools.
@@ -63,18 +51,6 @@ pub(super) enum Overlap {
     Off,
 }
 
-/// Says which card is taken where none is given, or one that no rule knows.
-pub(super) fn gpu_warning(settings: &Settings) -> Option<Warning> {
-    let Some(gpu) = settings.gpu.as_deref() else {
-        let message = "not given; an H100 is assumed, which decides record layouts and prefill chunks";
-        return Some(Warning::new("gpu", message));
-    };
-    let name = gpu.to_ascii_uppercase();
-    let lists: [&[&str]; 5] = [&SMALLEST_CARDS, &SMALL_CARDS, &LARGE_CARDS, &MIDDLE_CARDS, &BLACKWELL];
-    let known = lists.into_iter().flatten().any(|part| name.contains(part));
-    (!known).then(|| Warning::new("gpu", format!("no rule knows {gpu:?}; the figures are those of an H100")))
-}
-
 /// Refuses ranks that cannot be: groups of data-parallel attention and context-parallel ranks are parts of the
 /// tensor-parallel ones (`handle_data_parallelism`, `initialize_model_parallel`).
 ///
@@ -113,17 +89,7 @@ pub(super) fn check_ranks(settings: &Settings) -> Result<()> {
 impl Launch {
     pub(super) fn new(query: &Query<'_>) -> Self {
         let settings = query.settings;
-        let gpu = settings.gpu.as_deref().unwrap_or("").to_ascii_uppercase();
-        let is_one_of = |names: &[&str]| names.iter().any(|name| gpu.contains(name));
-        let chunk = if is_one_of(&LARGE_CARDS) {
-            16_384
-        } else if is_one_of(&SMALLEST_CARDS) {
-            2048
-        } else if is_one_of(&SMALL_CARDS) {
-            4096
-        } else {
-            8192
-        };
+        let gpu = Gpu::of(settings);
         let attention_dp = settings.dp.unwrap_or(1);
         let group = settings.tp() / attention_dp;
         let uniform = classes::pool_kind(query.architecture) == classes::PoolKind::Uniform;
@@ -135,22 +101,46 @@ impl Launch {
             attention_dp,
             group,
             page: settings.block_size.unwrap_or_else(|| classes::default_page(query.architecture)),
-            chunked_prefill: settings.max_num_batched_tokens.unwrap_or(chunk) / attention_dp,
+            chunked_prefill: settings.max_num_batched_tokens.unwrap_or_else(|| prefill_chunk(gpu))
+                / attention_dp,
             overlap: if overlaps { Overlap::On } else { Overlap::Off },
-            blackwell: is_one_of(&BLACKWELL),
-            is_sm100: is_one_of(&SM100),
+            blackwell: gpu.is_blackwell(),
+            is_sm100: gpu.family == Family::Sm100,
             requests: settings.max_running_requests.or_else(|| default_requests(query)),
             caps_v4: query.engine.at_least(&[0, 5, 21]),
         }
     }
 }
 
-/// Says how many requests a launch admits at once where it sets the number itself.
-pub(super) fn requests_warning(query: &Query<'_>) -> Option<Warning> {
-    let requests = default_requests(query).filter(|_| query.settings.max_running_requests.is_none())?;
-    let message =
-        format!("not given; this launch admits {requests} requests at once, which pools and fits count");
-    Some(Warning::new("max_running_requests", message))
+/// Tokens of a prefill chunk where nothing is set, by the memory of the card (`handle_gpu_memory_settings`).
+fn prefill_chunk(gpu: Gpu) -> u64 {
+    match gpu.gib {
+        160.. => 16_384,
+        60.. => 8192,
+        20.. => 4096,
+        _ => 2048,
+    }
+}
+
+/// Says how many requests a launch admits at once where it sets the number itself, and where groups of data-parallel
+/// attention cannot share the number evenly.
+pub(super) fn requests_warning(query: &Query<'_>, launch: &Launch) -> Option<Warning> {
+    let (requests, groups) = (launch.requests?, launch.attention_dp);
+    let mut said = Vec::new();
+    if query.settings.max_running_requests.is_none() {
+        said.push(format!(
+            "not given; this launch admits {requests} requests at once, which pools and fits count"
+        ));
+    }
+    if !requests.is_multiple_of(groups) {
+        let each = requests::asked(launch)?;
+        said.push(format!(
+            "{groups} groups of data-parallel attention admit {each} of {requests} each, {} together: SGLang rounds down, but \
+             gives each at least one",
+            each.saturating_mul(groups)
+        ));
+    }
+    (!said.is_empty()).then(|| Warning::new("max_running_requests", said.join("; ")))
 }
 
 fn default_requests(query: &Query<'_>) -> Option<u64> {

@@ -18,9 +18,11 @@ mod v4_layout;
 mod window_size;
 mod windowed;
 
-use super::logical::checkpoint_bytes;
+use super::gpu::Gpu;
+use super::logical::{checkpoint_bytes, stored_states};
 use super::naive::Naive;
-use super::shard::{LayerRange, Surplus, rank_ranges};
+use super::pipeline::{LayerRange, Surplus, fullest, rank_ranges};
+use super::shard::Split;
 use super::share::Share;
 use super::{Division, Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::fact::Source;
@@ -48,9 +50,12 @@ pub(super) struct SgLangPlan<'q> {
 impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
         launch::check_ranks(query.settings)?;
-        let mut warnings: Vec<Warning> = launch::gpu_warning(query.settings).into_iter().collect();
-        warnings.extend(launch::requests_warning(query));
+        let mut warnings: Vec<Warning> = Gpu::of(query.settings)
+            .warning(query.settings, "decides record layouts and prefill chunks")
+            .into_iter()
+            .collect();
         let launch = Launch::new(query);
+        warnings.extend(launch::requests_warning(query, &launch));
         let settings = with_defaults(query, &launch);
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
             let message =
@@ -62,7 +67,7 @@ impl<'q> SgLangPlan<'q> {
         let rank = |layers| Rank::new(query.architecture, &formats, (&settings, &launch), layers);
         let ranks = ranges.into_iter().map(rank).collect::<Result<Vec<_>>>()?;
         let mut plan = Self { query, settings, launch, ranks, shown: 0, warnings };
-        plan.shown = plan.fullest();
+        plan.shown = fullest(&plan.bytes_of_ranks());
         plan.warnings.extend(plan.warn_of_ranks()?);
         plan.warnings.extend(plan.share().warning(query.batch));
         if plan.has_state()? {
@@ -145,12 +150,6 @@ impl<'q> SgLangPlan<'q> {
             return self.pool_part_on(self.rank(), quantity);
         }
         self.serving_part(quantity, self.query.context_for(quantity)?)
-    }
-
-    fn checkpoints(&self) -> Result<Bytes> {
-        let interval = self.settings.checkpoint_interval.ok_or_else(|| needed("checkpoint_interval"))?;
-        let states = self.query.need_context()?.get() / interval;
-        self.charged_state()?.times(states)?.times(self.share().requests)
     }
 
     fn max_running_requests(&self) -> Result<u64> {
@@ -237,7 +236,10 @@ impl Profile for SgLangPlan<'_> {
                     self.query.max_model_len()?,
                 )?)
             }
-            Quantity::CheckpointBytes => Figure::Bytes(self.checkpoints()?),
+            Quantity::CheckpointBytes => {
+                let state = self.charged_state()?;
+                Figure::Bytes(stored_states(self.query, state, self.share().requests)?)
+            }
             Quantity::OverestimateFactor => self.naive()?,
             _ => return Ok(None),
         }))
@@ -251,8 +253,22 @@ impl Profile for SgLangPlan<'_> {
         Some(self.rank().layers.clone()).filter(|_| self.ranks.len() > 1)
     }
 
+    fn split(&self) -> Split {
+        self.launch.split
+    }
+
+    fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
+        let borrows = self.state().classes().iter().any(|class| class.borrows);
+        let of_layers = matches!(quantity, Quantity::KvBytes | Quantity::WindowBytes);
+        let why = "layers that use another layer's cache have room for one too";
+        Some(why.to_owned()).filter(|_| borrows && of_layers).into_iter().collect()
+    }
+
     fn ranks_of_tokens(&self, quantity: Quantity) -> u64 {
-        if quantity == Quantity::KvBytes { self.launch.dcp } else { 1 }
+        match quantity {
+            Quantity::KvBytes | Quantity::WindowBytes => self.launch.dcp,
+            _ => 1,
+        }
     }
 
     fn format_of(&self, quantity: Quantity) -> Option<&'static str> {

@@ -6,7 +6,8 @@ use super::launch::Launch;
 use super::pool::{Pool, PoolTokens};
 use super::serving::Asked;
 use crate::engine::logical::checkpoint_bytes;
-use crate::engine::shard::{LayerRange, RankState, beyond_windows, quantity_of, shown_rank};
+use crate::engine::pipeline::{LayerRange, beyond_windows, shown_rank};
+use crate::engine::shard::{RankState, quantity_of};
 use crate::engine::{Quantity, needed};
 use crate::settings::{Formats, Settings};
 use crate::warning::Warning;
@@ -60,15 +61,9 @@ impl SgLangPlan<'_> {
         &self.rank().pool
     }
 
-    /// The rank that holds most, the first of equals: of given pools, else of those that serve the batch at its context, or
-    /// beyond every window. A rank whose bytes cannot be told is the one to tell why.
-    pub(super) fn fullest(&self) -> usize {
-        let bytes = self.bytes_of_ranks();
-        let most = bytes.iter().max().copied();
-        bytes.iter().position(|bytes| Some(*bytes) == most).unwrap_or(0)
-    }
-
-    fn bytes_of_ranks(&self) -> Vec<u64> {
+    /// What each rank holds: of given pools, else of those that serve the batch at its context, or beyond every window. A
+    /// rank whose bytes cannot be told is the one to tell why.
+    pub(super) fn bytes_of_ranks(&self) -> Vec<u64> {
         if self.ranks.len() == 1 {
             return vec![0];
         }
@@ -82,11 +77,8 @@ impl SgLangPlan<'_> {
 
     /// Says which rank figures are of, where others hold less.
     pub(super) fn warn_of_ranks(&self) -> Result<Option<Warning>> {
-        let bytes = self.bytes_of_ranks();
         let ranges: Vec<_> = self.ranks.iter().map(|rank| rank.layers.clone()).collect();
-        let told =
-            shown_rank(&ranges, self.shown).filter(|_| bytes.iter().any(|other| *other != bytes[self.shown]));
-        let Some(told) = told else { return Ok(None) };
+        let Some(told) = shown_rank(&ranges, &self.bytes_of_ranks()) else { return Ok(None) };
         let charged = self.charged_state()?;
         let differ = charged > Bytes::ZERO
             && self.ranks.iter().any(|rank| checkpoint_bytes(&rank.state).is_ok_and(|own| own < charged));

@@ -27,7 +27,8 @@ pub(super) fn state_slots_per_request(settings: &Settings, launch: &Launch) -> u
     }
 }
 
-/// The number of requests that the launch sets, for one group of data-parallel attention.
+/// The number of requests that the launch sets, for one group of data-parallel attention: `max(1, max_num_reqs //
+/// attn_dp_size)` (`resolve_max_num_reqs`).
 pub(super) fn asked(launch: &Launch) -> Option<u64> {
     launch.requests.map(|requests| (requests / launch.attention_dp).max(1))
 }

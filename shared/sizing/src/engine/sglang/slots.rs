@@ -19,6 +19,17 @@ enum Budget {
     Caches(u64),
 }
 
+/// Drafts whose states wait beside the slots of a request: as many as it has draft tokens.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    drafts: u64,
+    slots: u64,
+}
+
+impl Waiting {
+    const NONE: Self = Self { drafts: 0, slots: 1 };
+}
+
 /// A memory between the two: what caches have, and the slots of one group without the one for padded batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
@@ -36,7 +47,8 @@ impl SgLangPlan<'_> {
         // Drafts share the memory of slots with states that wait to be verified.
         let budget = self.settings.available_kv_bytes.filter(|_| self.settings.draft_tokens() == 0);
         let state = self.charged_state()?;
-        Ok(budget.filter(|_| state > Bytes::ZERO).map(|budget| by_ratio(Budget::Caches(budget), state)))
+        let of_caches = |budget| by_ratio(Budget::Caches(budget), state, Waiting::NONE);
+        Ok(budget.filter(|_| state > Bytes::ZERO).map(of_caches))
     }
 
     /// Slots of one group that are made whatever the memory: as many as are set, else without a radix cache one for each
@@ -64,10 +76,23 @@ impl SgLangPlan<'_> {
         if state == Bytes::ZERO {
             return Ok(Some(Shares { caches: memory, slots: None }));
         }
-        let slots = self.fixed_slots().unwrap_or_else(|| by_ratio(Budget::Both(memory.get()), state));
-        let states = state.times(slots.saturating_add(1))?;
+        let slots = self.slots_in(memory, state);
+        let states = state.times(slots.saturating_add(1))?.plus(self.waiting_states(slots)?)?;
         let caches = memory.get().checked_sub(states.get());
         Ok(caches.map(|caches| Shares { caches: Bytes::new(caches), slots: Some(slots) }))
+    }
+
+    /// Slots of one group that a launch makes of `memory`.
+    fn slots_in(&self, memory: Bytes, state: Bytes) -> u64 {
+        let waiting = Waiting { drafts: self.settings.draft_tokens(), slots: self.slots_per_request() };
+        self.fixed_slots().unwrap_or_else(|| by_ratio(Budget::Both(memory.get()), state, waiting))
+    }
+
+    /// States that wait for drafts to be verified, one a draft token of each request that `slots` admit and of padded batches.
+    fn waiting_states(&self, slots: u64) -> Result<Bytes> {
+        let requests = (slots / self.slots_per_request()).min(requests::asked(&self.launch).unwrap_or(0));
+        let states = requests.saturating_add(1).saturating_mul(self.settings.draft_tokens());
+        self.charged_state()?.times(states)
     }
 
     /// What a slot holds and which slots a request takes: `a slot is 45 layers × 524,288 B recurrent_state f32 + …`.
@@ -128,8 +153,8 @@ impl SgLangPlan<'_> {
             self.warnings.push(Warning::new("state_slots", self.slots_not_given()?));
         }
         if self.settings.draft_tokens() > 0 {
-            let message =
-                "states that wait for drafts to be verified, one a draft token and request, are not counted";
+            let message = "states that wait for drafts to be verified, one a draft token and request, are not counted; a division of memory \
+                 leaves room for them";
             self.warnings.push(Warning::new("num_speculative_tokens", message));
         }
         Ok(())
@@ -141,11 +166,15 @@ impl SgLangPlan<'_> {
         if state == Bytes::ZERO || self.fixed_slots().is_some() {
             return Ok(None);
         }
-        let slots = by_ratio(Budget::Both(memory.get()), state);
+        let slots = self.slots_in(memory, state);
         let states = state.times(slots.saturating_add(1))?;
+        let waiting = match self.waiting_states(slots)? {
+            Bytes::ZERO => String::new(),
+            waiting => format!(" beside {waiting} that wait for drafts"),
+        };
         let message = format!(
-            "not given; a launch gives {STATE_PARTS}/{} of the memory to states, {} slots and one more, {states}, whatever \
-             the batch, and the rest to caches; set state_slots for another division",
+            "not given; a launch gives {STATE_PARTS}/{} of the memory to states, {} slots and one more, {states}{waiting}, \
+             whatever the batch, and the rest to caches; set state_slots for another division",
             STATE_PARTS + CACHE_PARTS,
             group_digits(slots)
         );
@@ -176,12 +205,17 @@ impl SgLangPlan<'_> {
     }
 }
 
-/// Slots without the one for padded batches, of which nine parts of nineteen of both are states.
-fn by_ratio(budget: Budget, state: Bytes) -> u64 {
+/// Slots without the one for padded batches, of which nine parts of nineteen of both are states, those that wait for drafts
+/// among them: `(budget - state × (1 + drafts)) // (state × (1 + drafts / slots of a request))`.
+fn by_ratio(budget: Budget, state: Bytes, waiting: Waiting) -> u64 {
     let (bytes, of) = match budget {
         Budget::Both(bytes) => (bytes, STATE_PARTS + CACHE_PARTS),
         Budget::Caches(bytes) => (bytes, CACHE_PARTS),
     };
-    let all = u128::from(bytes) * STATE_PARTS / (u128::from(state.get()) * of);
-    u64::try_from(all).unwrap_or(u64::MAX).saturating_sub(1)
+    let (drafts, slots) = (u128::from(waiting.drafts), u128::from(waiting.slots));
+    let state = u128::from(state.get()) * of;
+    let padded = state.saturating_mul(1 + drafts);
+    let left = (u128::from(bytes) * STATE_PARTS).saturating_sub(padded);
+    let all = left.saturating_mul(slots) / state.saturating_mul(slots + drafts).max(1);
+    u64::try_from(all).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use crate::engine::shard::RankState;
 use crate::format::IndexFormat;
 use crate::mixer::{CompressedAttention, Compression, Generation, Mixer};
 use crate::settings::Settings;
+use crate::state::counted;
 use crate::units::truncated;
 use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
@@ -130,6 +131,10 @@ impl V4Pool {
             .map(|index| {
                 self.index_width = index.width.get();
                 let kept = index_format(ratio, settings);
+                if kept == IndexFormat::Bf16 {
+                    let what = "bf16 keys have no pool in SGLang; DeepSeek-V4's are fp8 or fp4";
+                    return Err(Error::setting("index_dtype", what));
+                }
                 let budgeted = if is_low(ratio) { kept } else { IndexFormat::Fp8 };
                 Ok::<_, Error>(Keys {
                     budgeted: budgeted.key(self.index_width)?,
@@ -335,13 +340,13 @@ impl V4Pool {
         })
     }
 
-    /// How a part of [`Self::budget`] comes about: pages of every kind, where no draft or padding is in it.
+    /// How a part of [`Self::budget`] comes about: pages of every kind, where no draft is in it.
     pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens) -> Result<Option<String>> {
-        if self.drafts > 0 || self.low_padding(tokens.full)? > Bytes::ZERO {
+        if self.drafts > 0 {
             return Ok(None);
         }
         let pages = group_digits(tokens.full / self.page);
-        let layers = |layers: u64| crate::state::counted(layers, "layer", "layers");
+        let layers = |layers: u64| counted(layers, "layer", "layers");
         let window_pages = match self.tokens.ratio() {
             Some(ratio) => {
                 let (part, of) = decimal(ratio)?;
@@ -353,8 +358,23 @@ impl V4Pool {
         for stream in &self.streams {
             let own = format!("{pages} pages × {}", layers(stream.layers));
             match (quantity, stream.keys) {
-                (Quantity::KvBytes, _) => {
-                    terms.push(format!("{own} × {} B", group_digits(stream.page.get())));
+                (Quantity::KvBytes, keys) => {
+                    let page = group_digits(stream.page.get());
+                    terms.push(format!("{own} × {page} B"));
+                    if is_low(stream.ratio) {
+                        let layers = layers(stream.layers);
+                        terms.push(format!(
+                            "{layers} × {} × {page} B",
+                            counted(stream.ratio, "page", "pages")
+                        ));
+                        let slots =
+                            self.low_index_slots(tokens.full, stream.ratio) - tokens.full / stream.ratio;
+                        terms.extend(
+                            keys.map(|keys| {
+                                format!("{layers} × {slots} more keys × {} B", keys.budgeted.get())
+                            }),
+                        );
+                    }
                 }
                 (Quantity::IndexBytes, Some(keys)) => {
                     let count = self.page / stream.ratio;

@@ -3,9 +3,9 @@
 //! Source: vLLM 0.33, `platforms/interface.py` and the back ends' kernel block sizes.
 
 use super::Setup;
-use super::gpu::Family;
 use super::layers::Blocks;
 use super::storage::LatentReader;
+use crate::engine::gpu::Family;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Mixer, Recurrence};
 use crate::settings::{GdnPrefillBackend, MambaCacheMode};
@@ -30,7 +30,7 @@ impl Setup<'_> {
 
     /// The block sizes of this model.
     pub(super) fn align(&self) -> Result<Blocks> {
-        let base = self.base_block();
+        let base = self.base_block()?;
         let mut state = 0;
         for mixer in self.mixers() {
             if let Mixer::Recurrent(recurrent) = mixer {
@@ -49,25 +49,52 @@ impl Setup<'_> {
     }
 
     /// The block size before alignment: what is set, or what the back end of this GPU prefers.
-    fn base_block(&self) -> u64 {
+    ///
+    /// # Errors
+    ///
+    /// A block that no back end of a layer takes.
+    fn base_block(&self) -> Result<u64> {
         if let Some(block) = self.settings.block_size {
-            return block;
+            return self.taken(block);
         }
         let mut block = KERNEL_BLOCK;
         for mixer in self.mixers() {
             block = block.max(match mixer {
-                Mixer::Compressed(attention) if attention.generation == Generation::V4 => 256,
-                Mixer::Compressed(_) if self.gpu.family == Family::Sm90 => 64,
-                Mixer::Compressed(_) => 128,
-                // The indexer's kernels take pages of 32 keys.
-                Mixer::Dsa { index: Some(keys), .. } => (32 * keys.pool.get()).max(64),
-                Mixer::Dsa { .. } => 64,
                 Mixer::Mla(_) if !self.keeps_heads_of_latents() => self.mla_block(),
                 Mixer::Full(heads) | Mixer::Sliding { heads, .. } => self.heads_block(heads.k_width.get()),
-                _ => KERNEL_BLOCK,
+                _ => self.kernel_block(mixer),
             });
         }
-        block
+        Ok(block)
+    }
+
+    /// Tokens that a block of the layer is a multiple of in every back end (`get_supported_kernel_block_sizes`). Versions
+    /// before 0.33 list 1 and 8 too, and then refuse them: "Block size must be a multiple of 16".
+    fn kernel_block(&self, mixer: &Mixer) -> u64 {
+        match mixer {
+            Mixer::Compressed(attention) if attention.generation == Generation::V4 => 256,
+            Mixer::Compressed(_) if self.gpu.family == Family::Sm90 => 64,
+            Mixer::Compressed(_) => 128,
+            // The indexer's kernels take pages of 32 keys.
+            Mixer::Dsa { index: Some(keys), .. } => (32 * keys.pool.get()).max(64),
+            Mixer::Dsa { .. } => 64,
+            _ => KERNEL_BLOCK,
+        }
+    }
+
+    /// The block that is set, where every attention layer takes it.
+    fn taken(&self, block: u64) -> Result<u64> {
+        let kernels = self.mixers().filter(|mixer| !matches!(mixer, Mixer::Recurrent(_) | Mixer::None));
+        match kernels.map(|mixer| self.kernel_block(mixer)).find(|kernel| !block.is_multiple_of(*kernel)) {
+            None => Ok(block),
+            Some(kernel) => {
+                let what = format!(
+                    "{block} tokens are no multiple of the {kernel} that the attention kernels of this model read; vLLM refuses \
+                     this"
+                );
+                Err(Error::setting("block_size", what))
+            }
+        }
     }
 
     /// FlashAttention-MLA 16 and FlashMLA 64 (FP8) on SM90, FlashInfer 32 on `SM10x`, Triton 16 elsewhere.
@@ -95,11 +122,25 @@ impl Setup<'_> {
             return block;
         }
         let mla = self.mixers().any(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. }));
+        if !self.rules.aligned_by_kernels {
+            return self.alignment_of_configs(mla);
+        }
         let alignment = if mla { base.max(MLA_HYBRID_ALIGNMENT) } else { base.max(KERNEL_BLOCK) };
         if self.cache_mode == MambaCacheMode::Align && self.gdn_exports_states() && self.only_gdn_states() {
             return lcm(alignment, GDN_EXPORT_ALIGNMENT);
         }
         alignment
+    }
+
+    /// The same before 0.20, in numbers of the models' own (`HybridAttentionMambaModelConfig` of `models/config.py`): 64 for
+    /// latents, and 32 for 256-wide heads on `SM10x`, where `FlashInfer` misread blocks of 16.
+    fn alignment_of_configs(&self, mla: bool) -> u64 {
+        let wide = |mixer: &Mixer| matches!(mixer, Mixer::Full(heads) if heads.k_width.get() == 256);
+        match self.gpu.family {
+            _ if mla => 64,
+            Family::Sm100 if self.mixers().any(wide) => 32,
+            _ => KERNEL_BLOCK,
+        }
     }
 
     /// Whether gated DeltaNet prefills with kernels that export states: `FlashInfer`'s, for Qwen's layers on SM90, and on

@@ -16,7 +16,7 @@ impl VllmPlan<'_> {
 
     /// Bytes of one block on the rank where it is widest.
     pub(super) fn widest_block(&self) -> u64 {
-        self.block_bytes.iter().copied().max().unwrap_or(0)
+        self.ranks.block_bytes().iter().copied().max().unwrap_or(0)
     }
 
     /// Bytes that one request of `length` tokens needs, on the rank where it needs most.
@@ -27,7 +27,8 @@ impl VllmPlan<'_> {
     /// Blocks of the pool: those of the rank that has the fewest. The one that is never handed out counts.
     pub(super) fn num_blocks(&self) -> Result<u64> {
         let available = self.available()?;
-        let fewest = self.block_bytes.iter().filter(|bytes| **bytes > 0).map(|bytes| available / bytes).min();
+        let fewest =
+            self.ranks.block_bytes().iter().filter(|bytes| **bytes > 0).map(|bytes| available / bytes).min();
         // A model without a cache still has that one block.
         Ok(fewest.unwrap_or(1))
     }
@@ -62,7 +63,7 @@ impl VllmPlan<'_> {
     pub(super) fn longest_length(&self, limit: u64) -> Result<u64> {
         let available = self.available()?;
         let mut longest = limit;
-        for bytes in self.block_bytes.iter().copied().filter(|bytes| *bytes > 0) {
+        for bytes in self.ranks.block_bytes().iter().copied().filter(|bytes| *bytes > 0) {
             let reserved = if self.rules.null_block_in_check { bytes } else { 0 };
             let usable = available.saturating_sub(reserved) / bytes;
             longest = largest_fitting(longest, |length| self.blocks(length) <= usable);

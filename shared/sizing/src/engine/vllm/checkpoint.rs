@@ -3,7 +3,7 @@
 //! Source: vLLM 0.33, `layers/mamba` and the models named in each place.
 
 use super::Setup;
-use super::gpu::Family;
+use crate::engine::gpu::Family;
 use crate::format::StateFormat;
 use crate::mixer::{Mixer, Recurrence};
 use crate::settings::{GdnPrefillBackend, MambaCacheMode, Settings};

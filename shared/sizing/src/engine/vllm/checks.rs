@@ -1,7 +1,7 @@
 //! Launches that vLLM refuses, in its own rules.
 
 use crate::engine::Query;
-use crate::engine::shard::pipeline_ranks;
+use crate::engine::pipeline::pipeline_ranks;
 use crate::mixer::{Heads, Mixer};
 use crate::{Error, Result};
 
@@ -84,6 +84,31 @@ mod tests {
         }
         let query = Query::new(&architecture, "vllm@0.33".parse().unwrap(), &settings).unwrap();
         report(&query).err().map(|error| error.to_string())
+    }
+
+    /// `get_supported_kernel_block_sizes` of vLLM 0.33: multiples of 16 for heads and plain latents, 64 for the indexer of DSA,
+    /// 256 for DeepSeek-V4.
+    #[test]
+    fn blocks_that_no_kernel_reads_are_refused() {
+        for (id, block, taken) in [
+            ("qwen3-8b", "7", false),
+            ("qwen3-8b", "8", false),
+            ("qwen3-8b", "16", true),
+            ("qwen3-8b", "48", true),
+            ("qwen3.5-27b", "24", false),
+            ("kimi-k2.6", "16", true),
+            ("deepseek-v3.2", "32", false),
+            ("deepseek-v3.2", "128", true),
+            ("deepseek-v4-flash", "128", false),
+            ("deepseek-v4-flash", "512", true),
+        ] {
+            let error = refusal(id, &[("block_size", block)]);
+            assert_eq!(error.is_none(), taken, "{id} {block}: {error:?}");
+            assert!(
+                error.is_none_or(|error| error.starts_with(&format!("block_size: {block} tokens "))),
+                "{id}"
+            );
+        }
     }
 
     /// vLLM 0.33: `tp_size must be divisible by dcp_size`; for K/V heads tp above their number, and dcp up to tp / heads.

@@ -4,6 +4,7 @@ use super::Setup;
 use super::spec::{Kind, Spec};
 use super::storage::{EntryOf, LatentReader};
 use crate::architecture::LayerClass;
+use crate::engine::Quantity;
 use crate::fact::Fact;
 use crate::mixer::{CompressedAttention, Heads, IndexKeys, Latent, Mixer, Recurrent};
 use crate::settings::MambaCacheMode;
@@ -238,6 +239,45 @@ impl Setup<'_> {
         };
         let bytes = self.state_bytes(recurrent)?;
         Ok(Spec { padded: blocks.state_page, ..plain(kind, blocks.attention, bytes) })
+    }
+
+    /// Why parts are kept otherwise than a mixer says, formats apart.
+    pub(super) fn kept_otherwise(&self, hybrid_manager: bool) -> Vec<(Quantity, String)> {
+        let mut found: Vec<(Quantity, String)> = Vec::new();
+        let mut add = |quantity, why: &str| {
+            if !found.iter().any(|(known, other)| *known == quantity && other == why) {
+                found.push((quantity, why.to_owned()));
+            }
+        };
+        let borrowing = self.architecture.classes().iter().find(|class| class.borrows.is_some());
+        if borrowing.is_some_and(|class| self.keeps_cache(class)) {
+            add(Quantity::KvBytes, "layers that use another layer's cache have one of their own");
+        }
+        for mixer in self.mixers() {
+            let ring = "keys wait in a ring until their group is whole";
+            match mixer {
+                Mixer::Sliding { .. } | Mixer::Chunked { .. } if !hybrid_manager => {
+                    for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
+                        add(quantity, "without the hybrid manager window layers keep every token");
+                    }
+                }
+                Mixer::Sliding { .. } if self.window_margin() > 0 => {
+                    add(
+                        Quantity::WindowBytes,
+                        "this class's window counts the tokens before the newest, so it keeps one more",
+                    );
+                }
+                Mixer::Mla(_) if self.keeps_heads_of_latents() => {
+                    add(Quantity::KvBytes, "K and V of every head of this class are cached, not the latent");
+                }
+                Mixer::IndexedFull(..) => add(Quantity::StateBytes, ring),
+                Mixer::Dsa { index: Some(keys), .. } if keys.pool.get() > 1 => {
+                    add(Quantity::StateBytes, ring);
+                }
+                _ => {}
+            }
+        }
+        found
     }
 
     /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).

@@ -7,7 +7,6 @@ mod align;
 mod capacity;
 mod checkpoint;
 mod checks;
-mod gpu;
 mod group;
 mod layers;
 mod lines;
@@ -20,6 +19,8 @@ mod spec;
 mod storage;
 mod worked;
 
+use super::gpu::Gpu;
+use super::pipeline::{LayerRange, shown_rank};
 use super::share::Share;
 use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query};
 use crate::architecture::Architecture;
@@ -30,9 +31,9 @@ use crate::settings::{MambaCacheMode, Settings};
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Result, Tokens};
 use checkpoint::Checkpoint;
-use gpu::Gpu;
 use group::{Grouping, Policy};
 use layers::Blocks;
+use ranks::Ranks;
 use rules::Rules;
 use spec::Flight;
 
@@ -61,14 +62,13 @@ pub(super) struct VllmPlan<'q> {
     flight: Flight,
     blocks: Blocks,
     grouping: Grouping,
-    /// Last layer of every pipeline rank, exclusive.
-    ranks: Vec<usize>,
-    /// Bytes of one block on every pipeline rank.
-    block_bytes: Vec<u64>,
+    ranks: Ranks,
     /// Whether any layer keeps a recurrent state.
     has_states: bool,
     /// The checkpoint that a prefill writes.
     checkpoint: Option<Checkpoint>,
+    /// Why parts are kept otherwise than dense bytes have them.
+    otherwise: Vec<(Quantity, String)>,
     /// How parts are stored; `None` for several formats.
     formats: Vec<(Quantity, Option<&'static str>)>,
     warnings: Vec<Warning>,
@@ -90,10 +90,11 @@ impl<'q> VllmPlan<'q> {
             settings,
             rules,
             engine: &query.engine,
-            gpu: gpu(settings, &mut warnings),
+            gpu: Gpu::of(settings),
             model_dtype: architecture.dtype(),
             cache_mode: cache_mode(architecture, settings, rules, &mut warnings),
         };
+        warnings.extend(setup.gpu.warning(settings, "chooses back ends, blocks and batches"));
         setup.warn(&mut warnings);
         let blocks = setup.align()?;
         let policy = Policy {
@@ -102,8 +103,9 @@ impl<'q> VllmPlan<'q> {
             rules,
         };
         let grouping = group::group(setup.layer_sets(blocks)?, policy)?;
-        let ranks = ranks::boundaries(architecture.layer_count(), settings.pp());
-        let block_bytes = block_bytes(&grouping, &ranks, setup.block_alignment(blocks.attention)?)?;
+        let alignment = setup.block_alignment(blocks.attention)?;
+        let ranks = Ranks::new(architecture, settings.pp(), &grouping, alignment)?;
+        warnings.extend(shown_rank(ranks.layers(), ranks.block_bytes()));
         let has_states = grouping.groups.iter().flat_map(|group| &group.sets).any(|set| set.spec.is_state());
         Ok(Self {
             settings,
@@ -116,9 +118,9 @@ impl<'q> VllmPlan<'q> {
             blocks,
             grouping,
             ranks,
-            block_bytes,
             has_states,
             checkpoint: setup.checkpoint()?,
+            otherwise: setup.kept_otherwise(policy.hybrid_manager),
             formats: setup.formats(),
             warnings,
         })
@@ -154,6 +156,19 @@ impl Profile for VllmPlan<'_> {
 
     fn share(&self) -> Share {
         self.share
+    }
+
+    fn layers(&self) -> Option<LayerRange> {
+        self.ranks.shown()
+    }
+
+    fn has_drafts(&self) -> bool {
+        self.ranks.shown_has_drafts()
+    }
+
+    fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
+        let own = self.otherwise.iter().filter(|(part, _)| *part == quantity);
+        own.map(|(_, why)| why.clone()).collect()
     }
 
     fn ranks_of_tokens(&self, quantity: Quantity) -> u64 {
@@ -277,15 +292,13 @@ impl Setup<'_> {
     }
 }
 
-fn gpu(settings: &Settings, warnings: &mut Vec<Warning>) -> Gpu {
-    let gpu = Gpu::named(settings.gpu.as_deref());
-    if settings.gpu.is_none() {
-        let what = "not given; an H100 is assumed, which chooses back ends, blocks and batches";
-        warnings.push(Warning::new("gpu", what));
-    } else if !gpu.known {
-        warnings.push(Warning::new("gpu", "unknown to the rules of back ends; those of an H100 are taken"));
+/// `max_num_batched_tokens` of the server where nothing is set (vLLM 0.33, `EngineArgs.get_batch_defaults`).
+fn default_batched_tokens(gpu: Gpu) -> u64 {
+    match gpu.gib {
+        160.. => 16_384,
+        70.. if !gpu.slow => 8192,
+        _ => 2048,
     }
-    gpu
 }
 
 /// How states are kept: what is set, else by prefix caching, which is on for hybrids since 0.33.
@@ -324,7 +337,7 @@ fn flight(
     grouping: &Grouping,
     warnings: &mut Vec<Warning>,
 ) -> Flight {
-    let batch_tokens = settings.max_num_batched_tokens.unwrap_or(gpu.default_batched_tokens);
+    let batch_tokens = settings.max_num_batched_tokens.unwrap_or_else(|| default_batched_tokens(gpu));
     let matters = grouping
         .groups
         .iter()
@@ -344,23 +357,9 @@ fn flight(
     }
 }
 
-/// Bytes of one block on every rank: its widest group there, rounded up to `alignment`.
-fn block_bytes(grouping: &Grouping, ranks: &[usize], alignment: u64) -> Result<Vec<u64>> {
-    let mut first = 0;
-    let mut all = Vec::with_capacity(ranks.len());
-    for end in ranks {
-        let mut widest = 0;
-        for group in &grouping.groups {
-            widest = group.width(|layer| (first..*end).contains(&layer))?.max(widest);
-        }
-        let widest = widest
-            .checked_next_multiple_of(alignment.max(1))
-            .ok_or_else(|| crate::Error::overflow("rounding a block up"))?;
-        // The older packing has room for every page, so its width does not follow from a group.
-        all.push(grouping.block_bytes.filter(|_| ranks.len() == 1).unwrap_or(widest));
-        first = *end;
-    }
-    Ok(all)
+/// Whether the token line of `engine`, a version of vLLM, is what the pool holds in requests of the longest length.
+pub(crate) fn prints_capacity_in_tokens(engine: &super::Engine) -> bool {
+    Rules::of(engine).group_aware_token_line
 }
 
 /// Bytes for each token of a block.

@@ -31,12 +31,10 @@ impl VllmPlan<'_> {
         let widest = self.widest_block();
         for group in &self.grouping.groups {
             let blocks = group.blocks(length, self.flight);
-            let mut width = 0;
             for set in &group.sets {
                 let spec = &set.spec;
-                let layers = self.layers_on_widest_rank(&set.layers);
+                let layers = self.ranks.layers_on_shown(&set.layers);
                 let (page, content) = (spec.page()?, spec.content()?);
-                width += page * layers;
                 let lost = Bytes::new(page - content).times(layers)?.times(blocks)?;
                 if lost > Bytes::ZERO && !spec.is_state() {
                     let why = spec.page_words();
@@ -64,7 +62,8 @@ impl VllmPlan<'_> {
                     rows.spare_states = rows.spare_states.plus(spare)?;
                 }
             }
-            rows.narrow = rows.narrow.plus(Bytes::new(widest.saturating_sub(width)).times(blocks)?)?;
+            let unused = widest.saturating_sub(self.ranks.width_on_shown(group)?);
+            rows.narrow = rows.narrow.plus(Bytes::new(unused).times(blocks)?)?;
         }
         rows.null_block = Bytes::new(widest);
         Ok(rows)

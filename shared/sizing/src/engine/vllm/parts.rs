@@ -52,7 +52,7 @@ impl VllmPlan<'_> {
         for group in &self.grouping.groups {
             let blocks = group.blocks(context.get(), self.flight);
             for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
-                let layers = self.layers_on_widest_rank(&set.layers);
+                let layers = self.ranks.layers_on_shown(&set.layers);
                 total = total.plus(Bytes::new(set.spec.page()?).times(layers)?.times(blocks)?)?;
             }
         }
@@ -66,7 +66,7 @@ impl VllmPlan<'_> {
         for group in &self.grouping.groups {
             let blocks = group.blocks(length, self.flight);
             for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
-                let layers = self.layers_on_widest_rank(&set.layers);
+                let layers = self.ranks.layers_on_shown(&set.layers);
                 let whole = Bytes::new(set.spec.content()?);
                 let kept = match self.kept_entries(&set.spec, length) {
                     Some(entries) => Bytes::new(set.spec.entry_bytes)
@@ -102,14 +102,6 @@ impl VllmPlan<'_> {
             states().flat_map(|group| &group.sets).any(|set| matches!(set.spec.kind, Kind::StatePerBlock));
         let length = if grow { self.longest()? } else { 0 };
         Ok(states().map(|group| group.blocks(length, self.flight)).sum())
-    }
-
-    /// How many of these layers the rank with the widest block has.
-    pub(super) fn layers_on_widest_rank(&self, layers: &[usize]) -> u64 {
-        let widest = self.widest_block();
-        let rank = self.block_bytes.iter().position(|bytes| *bytes == widest).unwrap_or(0);
-        let first = rank.checked_sub(1).map_or(0, |before| self.ranks[before]);
-        layers.iter().filter(|layer| (first..self.ranks[rank]).contains(layer)).count() as u64
     }
 }
 

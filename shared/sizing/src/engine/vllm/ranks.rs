@@ -1,27 +1,139 @@
-//! Which pipeline rank holds which layers.
+//! Which pipeline rank holds which layers, and how wide a block is there.
 
-use crate::engine::shard::{Surplus, pipeline_ranges};
+use super::group::{Group, Grouping};
+use crate::architecture::Loops;
+use crate::engine::pipeline::{LayerRange, Surplus, fullest, pipeline_ranges};
+use crate::{Architecture, Error, Result};
 
-/// Last layers of every rank, exclusive; drafts follow the last layer.
-pub(super) fn boundaries(layers: usize, ranks: u64) -> Vec<usize> {
-    let ranges = pipeline_ranges(layers, ranks, Surplus::BeforeLast);
-    let mut ends: Vec<usize> = ranges.into_iter().map(|range| range.end).collect();
-    if let Some(last) = ends.last_mut() {
-        *last = usize::MAX;
+/// The pipeline ranks of a launch.
+#[derive(Clone, Debug)]
+pub(super) struct Ranks {
+    layers: Vec<LayerRange>,
+    /// Layers of the model, later passes of a loop included; drafts count on from them.
+    count: usize,
+    loops: Option<Loops>,
+    /// Bytes of one block on each.
+    block_bytes: Vec<u64>,
+    /// The one with the widest block, which figures are of: all ranks have as many blocks.
+    shown: usize,
+}
+
+impl Ranks {
+    /// `ranks` ranks of a model, whose blocks are rounded up to `alignment`.
+    ///
+    /// # Errors
+    ///
+    /// A block whose bytes overflow.
+    pub(super) fn new(
+        architecture: &Architecture,
+        ranks: u64,
+        grouping: &Grouping,
+        alignment: u64,
+    ) -> Result<Self> {
+        let mut own = Self {
+            layers: pipeline_ranges(architecture.own_layers(), ranks, Surplus::BeforeLast),
+            count: architecture.layer_count(),
+            loops: architecture.loops().cloned(),
+            block_bytes: Vec::new(),
+            shown: 0,
+        };
+        for rank in 0..own.layers.len() {
+            let mut widest = 0;
+            for group in &grouping.groups {
+                widest = own.width_on(rank, group)?.max(widest);
+            }
+            let widest = widest
+                .checked_next_multiple_of(alignment.max(1))
+                .ok_or_else(|| Error::overflow("rounding a block up"))?;
+            // The older packing has room for every page, so its width does not follow from a group.
+            own.block_bytes.push(grouping.block_bytes.filter(|_| own.layers.len() == 1).unwrap_or(widest));
+        }
+        own.shown = fullest(&own.block_bytes);
+        Ok(own)
     }
-    ends
+
+    /// The layers of each rank.
+    pub(super) fn layers(&self) -> &[LayerRange] {
+        &self.layers
+    }
+
+    /// Bytes of one block on each rank.
+    pub(super) fn block_bytes(&self) -> &[u64] {
+        &self.block_bytes
+    }
+
+    /// The layers of the rank that figures are of, where there are several.
+    pub(super) fn shown(&self) -> Option<LayerRange> {
+        self.layers.get(self.shown).filter(|_| self.layers.len() > 1).cloned()
+    }
+
+    /// Whether the rank that figures are of has the draft layers: they follow the last layer.
+    pub(super) fn shown_has_drafts(&self) -> bool {
+        self.shown + 1 == self.layers.len()
+    }
+
+    /// How many of these layers the rank has that figures are of.
+    pub(super) fn layers_on_shown(&self, layers: &[usize]) -> u64 {
+        layers.iter().filter(|layer| self.has(self.shown, **layer)).count() as u64
+    }
+
+    /// Bytes of a group's pages on that rank.
+    ///
+    /// # Errors
+    ///
+    /// An overflow.
+    pub(super) fn width_on_shown(&self, group: &Group) -> Result<u64> {
+        self.width_on(self.shown, group)
+    }
+
+    fn width_on(&self, rank: usize, group: &Group) -> Result<u64> {
+        group.width(|layer| self.has(rank, layer))
+    }
+
+    fn has(&self, rank: usize, layer: usize) -> bool {
+        if layer >= self.count {
+            return rank + 1 == self.layers.len();
+        }
+        // A rank runs all passes of the layers whose weights it has.
+        let own = self.loops.as_ref().map_or(layer, |loops| loops.weights_of(layer));
+        self.layers[rank].contains(&own)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::layers::LayerSet;
+    use super::super::spec::{Kind, Spec};
     use super::*;
 
+    fn group(layers: &[usize], entry_bytes: u64) -> Group {
+        let spec = Spec {
+            kind: Kind::Full,
+            block: 1,
+            tokens_per_entry: 1,
+            entry_bytes,
+            alignment: 1,
+            padded: None,
+            shape: [1; 3],
+        };
+        Group { sets: vec![LayerSet { spec, layers: layers.to_vec() }] }
+    }
+
+    /// 5 layers over 2 ranks are 3 and 2 (`get_pp_indices`); a draft is layer 5, on the last rank.
     #[test]
-    fn what_does_not_divide_goes_to_the_middle() {
-        assert_eq!(boundaries(80, 2), [40, usize::MAX]);
-        // 61 over 4: 15, 15, 16, 15. 62 over 4: 15, 16, 16, 15.
-        assert_eq!(boundaries(61, 4), [15, 30, 46, usize::MAX]);
-        assert_eq!(boundaries(62, 4), [15, 31, 47, usize::MAX]);
-        assert_eq!(boundaries(5, 1), [usize::MAX]);
+    fn drafts_follow_the_last_layer() {
+        let grouping =
+            Grouping { groups: vec![group(&[0, 3, 4, 5], 10), group(&[1, 2], 20)], ..Grouping::default() };
+        let five = crate::read_config(
+            r#"{"num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64}"#,
+        )
+        .unwrap();
+        let ranks = Ranks::new(&five, 2, &grouping, 16).unwrap();
+        assert_eq!((ranks.layers(), ranks.block_bytes()), (&[0..3, 3..5][..], &[48, 32][..]));
+        assert_eq!((ranks.shown(), ranks.shown_has_drafts()), (Some(0..3), false));
+        assert_eq!((ranks.layers_on_shown(&[0, 3, 4, 5]), ranks.layers_on_shown(&[1, 2])), (1, 2));
+        let alone = Ranks::new(&five, 1, &grouping, 1).unwrap();
+        assert_eq!((alone.shown(), alone.block_bytes()), (None, &[40][..]));
+        assert_eq!(alone.layers_on_shown(&[0, 3, 4, 5]), 4);
     }
 }

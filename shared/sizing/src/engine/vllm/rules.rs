@@ -36,6 +36,8 @@ pub(super) struct Rules {
     pub(super) no_all_mode: bool,
     /// Scheduling overlaps with running where nothing is said.
     pub(super) async_scheduling: bool,
+    /// Blocks of hybrids are multiples of what kernels read; else of numbers that the models' configs set.
+    pub(super) aligned_by_kernels: bool,
     /// Chunked layers keep only their chunk where nothing is said
     /// (`VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE` is 1).
     pub(super) chunks_apart: bool,
@@ -101,6 +103,7 @@ impl Rules {
         no_all_mode: true,
         async_scheduling: true,
         chunks_apart: true,
+        aligned_by_kernels: true,
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -140,6 +143,8 @@ impl Rules {
         }
         if before(&[0, 20]) {
             rules.nemotron_f32_state = false;
+            // Users' logs of 0.19 have the line from `config.py`, those of 0.20 from `interface.py`.
+            rules.aligned_by_kernels = false;
         }
         if before(&[0, 14]) {
             rules.async_scheduling = false;
@@ -172,6 +177,7 @@ mod tests {
         assert!(of("vllm@0.28").retained_tokens && !of("vllm@0.27.1").retained_tokens);
         assert!(of("vllm@0.14").async_scheduling && !of("vllm@0.13").async_scheduling);
         assert!(of("vllm@0.14").chunks_apart && !of("vllm@0.13").chunks_apart);
+        assert!(of("vllm@0.20").aligned_by_kernels && !of("vllm@0.19").aligned_by_kernels);
         assert!(of("vllm@0.20").nemotron_f32_state && !of("vllm@0.19").nemotron_f32_state);
     }
 

@@ -4,8 +4,8 @@
 //! `models/deepseek_v4`, `mamba_utils.py`.
 
 use super::Setup;
-use super::gpu::Family;
 use crate::engine::formats::heads_by_default;
+use crate::engine::gpu::Family;
 use crate::engine::shard::shard_count;
 use crate::engine::{EngineKind, Quantity};
 use crate::fact::Fact;
@@ -79,21 +79,26 @@ impl Setup<'_> {
         self.model_dtype.into()
     }
 
+    /// How a latent is stored. `FlashMLA`'s sparse kernels rewrite the FP8 flag to their scaled row; `FlashInfer`'s on `SM10x`
+    /// keep raw values, and so do those for 512-wide rows on SM90.
+    fn stored_latent(&self, latent: &Latent, reader: LatentReader) -> KvFormat {
+        let scaled = match self.gpu.family {
+            Family::Sm100 => false,
+            Family::Sm90 => latent.rank.get() + latent.rope.get() != 512,
+            Family::Ampere | Family::Sm120 => true,
+        };
+        match self.latent_format(reader) {
+            KvFormat::Fp8 if reader == LatentReader::Sparse && scaled => KvFormat::Fp8DsMla,
+            format => format,
+        }
+    }
+
     /// One token's latent. It is not divided by tensor parallelism.
     pub(super) fn latent_row(&self, latent: &Latent, reader: LatentReader) -> Result<u64> {
         let sparse = reader == LatentReader::Sparse;
         let (rank, rope) = (latent.rank.get(), latent.rope.get());
-        let bytes = match self.latent_format(reader) {
+        let bytes = match self.stored_latent(latent, reader) {
             KvFormat::Fp8DsMla => KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get(),
-            // FlashMLA's sparse kernels rewrite the flag to their scaled row; FlashInfer's on SM10x keep raw values.
-            // FlashInfer's for 512-wide rows on SM90 keep raw values too.
-            KvFormat::Fp8
-                if sparse
-                    && self.gpu.family != Family::Sm100
-                    && (self.gpu.family != Family::Sm90 || rank + rope != 512) =>
-            {
-                KvFormat::Fp8DsMla.latent(rank, SCALED_ROPE)?.get()
-            }
             // The latent has no V, yet room for both scales.
             KvFormat::Int8PerTokenHead | KvFormat::Fp8PerTokenHead => rank + rope + 8,
             KvFormat::Int4PerTokenHead => u64::midpoint(rank, rope) + 8,
@@ -116,22 +121,28 @@ impl Setup<'_> {
         self.settings.index_dtype.unwrap_or(native)
     }
 
-    /// How index keys and recurrent states are stored; `None` for several formats.
+    /// How latents, index keys and recurrent states are stored; `None` for several formats.
     pub(super) fn formats(&self) -> Vec<(Quantity, Option<&'static str>)> {
         let mut found: Vec<(Quantity, Option<&'static str>)> = Vec::new();
+        let mut add = |quantity, format| match found.iter_mut().find(|(known, _)| *known == quantity) {
+            Some((_, known)) => *known = known.filter(|known| *known == format),
+            None => found.push((quantity, Some(format))),
+        };
         for mixer in self.mixers() {
-            let (quantity, format) = match mixer {
+            match mixer {
                 Mixer::Recurrent(recurrent) if !matches!(recurrent.recurrence, Recurrence::ShortConv) => {
-                    (Quantity::StateBytes, self.recurrent_dtype(&recurrent.recurrence).name())
+                    add(Quantity::StateBytes, self.recurrent_dtype(&recurrent.recurrence).name());
                 }
-                _ => match mixer.index_keys() {
-                    Some(keys) => (Quantity::IndexBytes, self.index_format(keys).name()),
-                    None => continue,
-                },
-            };
-            match found.iter_mut().find(|(known, _)| *known == quantity) {
-                Some((_, known)) => *known = known.filter(|known| *known == format),
-                None => found.push((quantity, Some(format))),
+                Mixer::Mla(latent) if !self.keeps_heads_of_latents() => {
+                    add(Quantity::KvBytes, self.stored_latent(latent, LatentReader::Dense).name());
+                }
+                Mixer::Dsa { latent, .. } => {
+                    add(Quantity::KvBytes, self.stored_latent(latent, LatentReader::Sparse).name());
+                }
+                _ => {}
+            }
+            if let Some(keys) = mixer.index_keys() {
+                add(Quantity::IndexBytes, self.index_format(keys).name());
             }
         }
         found

@@ -2,7 +2,6 @@
 
 use super::VllmPlan;
 use super::checkpoint::Checkpoint;
-use super::group::Group;
 use super::layers::LayerSet;
 use super::parts::kind_of;
 use super::spec::{BlocksWorked, Bound, Kind};
@@ -60,7 +59,7 @@ impl VllmPlan<'_> {
         for group in &self.grouping.groups {
             let blocks = group.blocks(length, self.flight);
             for set in group.sets.iter().filter(|set| kind_of(set.spec.kind) == quantity) {
-                let (layers, page) = (self.layers_on_widest_rank(&set.layers), set.spec.page()?);
+                let (layers, page) = (self.ranks.layers_on_shown(&set.layers), set.spec.page()?);
                 if layers == 0 || blocks == 0 {
                     continue;
                 }
@@ -140,12 +139,12 @@ impl VllmPlan<'_> {
 
     /// What a block is as wide as: `the widest group's pages: 21 layers × 37,440 B + 21 layers × 8,640 B`.
     pub(super) fn block_words(&self) -> Result<Option<String>> {
-        if let Some(block) = self.grouping.block_bytes.filter(|_| self.block_bytes.len() == 1) {
+        if let Some(block) = self.grouping.block_bytes.filter(|_| self.ranks.layers().len() == 1) {
             return self.room_words(block).map(Some);
         }
         let (mut widest, mut of_widest) = (0, None);
         for group in &self.grouping.groups {
-            let width = self.width_of(group)?;
+            let width = self.ranks.width_on_shown(group)?;
             if width > widest {
                 (widest, of_widest) = (width, Some(group));
             }
@@ -153,7 +152,7 @@ impl VllmPlan<'_> {
         let Some(group) = of_widest else { return Ok(None) };
         let mut pages: Vec<(u64, u64)> = Vec::new();
         for set in &group.sets {
-            let (layers, page) = (self.layers_on_widest_rank(&set.layers), set.spec.page()?);
+            let (layers, page) = (self.ranks.layers_on_shown(&set.layers), set.spec.page()?);
             match pages.iter_mut().find(|(_, known)| *known == page) {
                 Some((known, _)) => *known += layers,
                 None => pages.push((layers, page)),
@@ -188,7 +187,7 @@ impl VllmPlan<'_> {
         let length = self.context.ok_or_else(|| needed("context"))?.get();
         let mut narrow: Vec<(u64, u64, u64)> = Vec::new();
         for group in &self.grouping.groups {
-            let unused = self.widest_block().saturating_sub(self.width_of(group)?);
+            let unused = self.widest_block().saturating_sub(self.ranks.width_on_shown(group)?);
             let blocks = group.blocks(length, self.flight);
             if unused == 0 || blocks == 0 {
                 continue;
@@ -211,19 +210,11 @@ impl VllmPlan<'_> {
         Ok(Some(format!("{sum}; each is a block's width without the pages of the group")))
     }
 
-    /// Bytes of a group's pages on the rank with the widest block.
-    fn width_of(&self, group: &Group) -> Result<u64> {
-        let mut width = 0_u64;
-        for set in &group.sets {
-            let bytes = set.spec.page()?.saturating_mul(self.layers_on_widest_rank(&set.layers));
-            width = width.saturating_add(bytes);
-        }
-        Ok(width)
-    }
-
-    /// Bytes of the batch while it decodes: a token of each batch in flight, where blocks of windows are held for more.
+    /// Bytes of the batch while it decodes: a token and its drafts of each batch in flight, where blocks of windows are held
+    /// for more.
     pub(super) fn decoding(&self, length: u64) -> Result<crate::Bytes> {
-        let flight = super::spec::Flight { tokens: self.flight.batches, ..self.flight };
+        let step = 1 + self.settings.draft_tokens();
+        let flight = super::spec::Flight { tokens: self.flight.batches.saturating_mul(step), ..self.flight };
         let blocks = self.grouping.groups.iter().map(|group| group.blocks(length, flight)).sum();
         crate::Bytes::new(self.widest_block()).times(blocks)?.times(self.batch)
     }
