@@ -144,7 +144,10 @@ fn heads_by_other_names() {
     let listed = with(&params, &json!({"sliding_window": [null, 4096, 4096, 4096]}));
     assert_eq!(slope(&listed).0, 131_072 / 4);
     assert_eq!(fixed(&listed, None), 24 * 4096 * 4096);
-    for wrong in [json!([null, 4096, 4096]), json!([null, 4096, 2048, 4096]), json!([4096, 0])] {
+    // 0 is none, too, as openPangu writes it (vLLM 0.33, `models/openpangu`).
+    let interleaved = with(&params, &json!({"interleaved_sliding_window": [4096, 0]}));
+    assert_eq!(slope(&interleaved).0, 131_072 / 2);
+    for wrong in [json!([null, 4096, 4096]), json!([null, 4096, 2048, 4096]), json!([])] {
         assert!(
             read_config(&with(&params, &json!({"sliding_window": wrong})).to_string()).is_err(),
             "{wrong}"

@@ -41,6 +41,20 @@ fn every_version_fits_the_schema() {
     }
 }
 
+/// The later passes of a loop name the layer whose weights they run with: layer 5 of 4 is the second pass of layer 1.
+#[test]
+fn a_loop_fits_the_schema() {
+    let config = r#"{"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+        "num_loops": 2, "dtype": "bfloat16"}"#;
+    let architecture = kvscope_sizing::read_config(config).unwrap();
+    let document =
+        serde_json::to_value(describe("looped", &architecture, &Settings::default()).unwrap()).unwrap();
+    assert_eq!(schema().iter_errors(&document).count(), 0);
+    let layers = document["architecture"]["layers"].as_array().unwrap();
+    assert_eq!((layers.len(), layers[1].get("weights_of")), (8, None));
+    assert_eq!(layers[5]["weights_of"], 1);
+}
+
 /// With labels too, of every lifecycle, on a GPU and without.
 #[test]
 fn labels_fit_the_schema() {

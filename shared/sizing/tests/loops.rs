@@ -120,6 +120,9 @@ fn inklings_core_loops() {
     let conv = 3 * (8 * 2 * 128 + 2 * 2304) * 2;
     let expected = 40 * 1024 * 2 * 8 * 128 * 2 + 48 * conv;
     assert_eq!(fixed(&read_config(&inkling.to_string()).unwrap()), expected);
+    // Checkpoints list the windows' layers: 6 and 7 alone, of which each runs three times.
+    let listed = with(&inkling, &json!({"local_layer_ids": [6, 7], "sconv_kernel_size": 4}));
+    assert_eq!(slope(&listed).0, (22 + 2 * 10) * 2 * 8 * 128 * 2);
     let nested = with(&inkling, &json!({"loop_config": {"core_start": 6, "core_end": 12, "num_passes": 2}}));
     assert_eq!(slope(&nested).0, 5 * 2 * 8 * 128 * 2);
 }

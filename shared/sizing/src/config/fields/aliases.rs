@@ -37,7 +37,8 @@ pub(in crate::config) const CONTEXTS: [&str; 5] =
     ["max_position_embeddings", "max_target_positions", "model_max_length", "n_positions", "max_seq_len"];
 pub(in crate::config) const DTYPES: [&str; 2] = ["dtype", "torch_dtype"];
 pub(in crate::config) const RECURRENT_DTYPES: [&str; 2] = ["mamba_ssm_dtype", "mamba_ssm_cache_dtype"];
-pub(in crate::config) const WINDOWS: [&str; 2] = ["sliding_window", "sliding_window_size"];
+pub(in crate::config) const WINDOWS: [&str; 3] =
+    ["sliding_window", "sliding_window_size", "interleaved_sliding_window"];
 pub(in crate::config) const ENCODER_TOKENS: [&str; 2] = ["max_source_positions", "encoder_tokens"];
 pub(in crate::config) const SSM_STATES: [&str; 3] = ["ssm_state_size", "mamba_d_state", "state_size"];
 pub(in crate::config) const SSM_KERNELS: [&str; 2] = ["conv_kernel", "mamba_d_conv"];
@@ -58,8 +59,9 @@ pub(super) const ONE_MEANING: &[&[&str]] = &[
         "n_kv_heads",
         "multi_query_group_num",
     ],
-    QUERY_HEADS.split_at(1).1,
-    &HIDDEN,
+    // The last ones are names of other things too: heads of a recurrence, a width of any part.
+    QUERY_HEADS.split_at(5).0.split_at(1).1,
+    HIDDEN.split_at(4).0,
     // Zamba2 states `kv_channels` beside `attention_head_dim`, which is wider and the one that is kept.
     HEAD_WIDTHS.split_at(3).0,
     &["head_dim", "kv_channels"],

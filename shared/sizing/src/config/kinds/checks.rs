@@ -6,7 +6,7 @@ use crate::fact::Fact;
 use crate::{Error, Result};
 
 /// Fields by which kinds go by a layer's index. A default of a class in their place says nothing against a list.
-const RULES: [&str; 11] = [
+const RULES: [&str; 12] = [
     "attn_layer_indices",
     "attn_layer_period",
     "cross_attention_layers",
@@ -14,6 +14,7 @@ const RULES: [&str; 11] = [
     "full_attn_idxs",
     "hybrid_layer_ids",
     "layer_group_size",
+    "local_layer_ids",
     "max_window_layers",
     "no_rope_layers",
     "sliding_window_layers",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Kinds, LayerKind, checked_indices, unknown_kind};
 use crate::config::class_defaults;
-use crate::config::fields::{Fields, WINDOWS, whole_number, wrong_type};
+use crate::config::fields::{Fields, WINDOWS, whole_number};
 use crate::fact::{Fact, Source};
 use crate::warning::Warning;
 use crate::{Error, Result};
@@ -24,8 +24,11 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
         let kind = |index| if is_full(index) { LayerKind::Full } else { LayerKind::Sliding };
         Ok(Kinds { field: fields.path_of(field), layers: (0..total as u64).map(kind).collect() })
     };
-    if let Some(windowed) = checked_indices(fields, "sliding_window_layers", total)? {
-        return by("sliding_window_layers", &|index| !windowed.contains(&index));
+    // Baichuan-M1, and Inkling's checkpoints.
+    for key in ["sliding_window_layers", "local_layer_ids"] {
+        if let Some(windowed) = checked_indices(fields, key, total)? {
+            return by(key, &|index| !windowed.contains(&index));
+        }
     }
     if class_defaults::windows_by_list_alone(fields.model_type()) {
         return all("num_hidden_layers", LayerKind::Full);
@@ -53,8 +56,8 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
     all("sliding_window", LayerKind::Sliding)
 }
 
-/// A list in place of one window: a window or null for each layer of a period (Mistral's own `params.json`; vLLM 0.33,
-/// `transformers_utils/configs/mistral.py`).
+/// A list in place of one window: a window or none for each layer of a period (Mistral's own `params.json`, openPangu; vLLM
+/// 0.33, `transformers_utils/configs/mistral.py` and `models/openpangu`).
 pub(super) fn listed_windows(
     fields: &Fields<'_>,
     count: Option<&Fact>,
@@ -64,7 +67,7 @@ pub(super) fn listed_windows(
     let Some(count) = count else { return Ok(None) };
     let total = usize::try_from(count.get()).expect("layer counts are limited");
     let kinds: Vec<LayerKind> =
-        list.iter().map(|one| if one.is_null() { LayerKind::Full } else { LayerKind::Sliding }).collect();
+        list.iter().map(|one| if is_none(one) { LayerKind::Full } else { LayerKind::Sliding }).collect();
     if kinds.is_empty() || !total.is_multiple_of(kinds.len()) {
         let what = format!("{} windows do not divide {total} layers", kinds.len());
         return Err(Error::field(path, what));
@@ -75,7 +78,7 @@ pub(super) fn listed_windows(
 /// The window of sliding layers.
 pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
     let Some((path, list)) = window_list(fields) else { return fields.require(&WINDOWS, "a sliding layer") };
-    let mut stated = list.iter().enumerate().filter(|(_, one)| !one.is_null());
+    let mut stated = list.iter().enumerate().filter(|(_, one)| !is_none(one));
     let Some((index, first)) = stated.next() else {
         return Err(Error::field(path, "no window in the list, and a sliding layer needs one"));
     };
@@ -84,11 +87,7 @@ pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
         return Err(Error::field(format!("{path}[{other}]"), what));
     }
     let place = format!("{path}[{index}]");
-    let tokens = whole_number(&place, first)?;
-    if tokens == 0 {
-        return Err(wrong_type(&place, "a window of at least one token, or null", first));
-    }
-    Ok(Fact::new(tokens, Source::field(place)))
+    Ok(Fact::new(whole_number(&place, first)?, Source::field(place)))
 }
 
 fn window_list<'a>(fields: &Fields<'a>) -> Option<(String, &'a [Value])> {
@@ -106,8 +105,11 @@ fn first_with_window(fields: &Fields<'_>) -> Result<Option<Fact>> {
 }
 
 /// A window of null, zero or below means none.
+fn is_none(window: &Value) -> bool {
+    window.is_null() || window.as_i64().is_some_and(|window| window <= 0)
+}
+
 fn has_window(fields: &Fields<'_>) -> Result<bool> {
-    let is_none = |value: &Value| value.as_i64().is_some_and(|window| window <= 0);
     let mut stated = WINDOWS.iter().filter_map(|name| fields.find(name)).peekable();
     if stated.peek().is_some() && stated.all(|(_, value)| is_none(value)) {
         return Ok(false);

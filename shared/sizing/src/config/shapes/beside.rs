@@ -10,8 +10,12 @@ use crate::{Error, Result};
 
 /// Whether the attention layers of a config that calls them hybrid have convolutions and no Mamba block.
 pub(in crate::config) fn has_convolutions(fields: &Fields<'_>) -> bool {
-    ["cca_time0", "sconv_kernel_size", "conv_kernel_size"].iter().any(|key| fields.has(key))
-        || fields.model_type().is_some_and(|class| class == "zaya" || class.starts_with("inkling"))
+    fields.has("cca_time0") || fields.model_type() == Some("zaya") || is_inkling(fields)
+}
+
+/// The first field is of the checkpoints; transformers' class writes `conv_kernel_size` in its place.
+fn is_inkling(fields: &Fields<'_>) -> bool {
+    fields.has("sconv_kernel_size") || fields.model_type().is_some_and(|class| class.starts_with("inkling"))
 }
 
 impl Shapes<'_, '_> {
@@ -72,7 +76,8 @@ impl Shapes<'_, '_> {
 
     /// Inkling: convolutions over K, V, the mixer's output and the MLP's (transformers 5.24, `models/inkling`).
     fn of_the_residual(&self, heads: &Heads) -> Result<Option<Conv>> {
-        if !self.fields.model_type().is_some_and(|class| class.starts_with("inkling")) {
+        let is_off = matches!(self.fields.flag("use_sconv")?, Some((_, false)));
+        if is_off || !is_inkling(self.fields) {
             return Ok(None);
         }
         let Some(kernel) = self.fields.count_any(&["sconv_kernel_size", "conv_kernel_size"])? else {
