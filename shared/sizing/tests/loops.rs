@@ -11,6 +11,7 @@ mod gguf_file;
 
 use configs::{slope, with};
 use gguf_file::{GgufFile, Value as Key};
+use kvscope_sizing::engine::{Query, Rest, reservation};
 use kvscope_sizing::parameters::Parameters;
 use kvscope_sizing::{
     Architecture, GgufRead, Settings, StateModel, Unknown, read_config, read_config_text, read_gguf,
@@ -51,6 +52,17 @@ fn every_pass_has_a_cache_of_its_own() {
     assert!(warnings.contains("they read the first one's cache (loop_share_kv = true)"), "{warnings}");
     assert_eq!(slope(&with(&nanbeige(), &json!({"num_loops": 1}))), (90_112, String::new()));
     assert!(read_config(&with(&nanbeige(), &json!({"num_loops": 4096})).to_string()).is_err());
+}
+
+/// Over 2 pipeline ranks of vLLM each has 11 layers and runs both passes of them: 22 caches of 4096 B a token, and nothing is
+/// left between them and dense bytes.
+#[test]
+fn a_pipeline_rank_runs_all_passes_of_its_layers() {
+    let architecture = read_config(&nanbeige().to_string()).unwrap();
+    let settings = Settings { context: Some(100_000), pp: Some(2), ..Settings::default() };
+    let found = reservation(&Query::new(&architecture, "vllm@0.33".parse().unwrap(), &settings).unwrap());
+    let found = found.unwrap();
+    assert_eq!((found.reserved.get(), found.rest), (100_000 * 22 * 4096, Rest::None));
 }
 
 /// `_get_double_loop_split_layer_order`: of 22 layers the middle 11 run (22 + 11) / 11 = 3 times, 11 + 33 in all.

@@ -7,7 +7,7 @@
 #[path = "support/generated.rs"]
 mod generated;
 
-use kvscope_sizing::engine::{Engine, EngineKind, Query, reserved_bytes};
+use kvscope_sizing::engine::{Engine, EngineKind, Query, reservation, reserved_bytes};
 use kvscope_sizing::{Architecture, Mixer, Settings, StateModel, Tokens, read_config_value};
 
 /// The formats of a comparison.
@@ -63,6 +63,32 @@ fn settings(formats: Formats) -> Settings {
         settings.set(name, value).unwrap();
     }
     settings
+}
+
+/// Every part that an engine reserves says how it comes about, at one token and at many.
+#[test]
+fn every_reserved_part_is_derived() {
+    let mut silent = Vec::new();
+    let mut parts = 0;
+    for entry in kvscope_sizing::catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for kind in EngineKind::ALL {
+            for (n, batch) in [(1, 1), (99_991, 3)] {
+                let settings = Settings::default();
+                let mut query = Query::new(&architecture, Engine::newest(kind), &settings).unwrap();
+                (query.context, query.batch) = (Some(Tokens::new(n)), batch);
+                let Ok(found) = reservation(&query) else { continue };
+                for part in found.parts.iter().filter(|part| part.reserved.get() > 0) {
+                    parts += 1;
+                    if part.worked.is_none() {
+                        silent.push(format!("{} in {} at {n}: {}", entry.id, kind.name(), part.what));
+                    }
+                }
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{} of {parts}:\n{}", silent.len(), silent.join("\n"));
+    assert!(parts > 1500, "{parts}");
 }
 
 #[test]

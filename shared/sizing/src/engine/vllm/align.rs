@@ -121,23 +121,27 @@ impl Setup<'_> {
         if let Some(block) = self.settings.kernel_block_size {
             return block;
         }
-        let mla = self.mixers().any(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. }));
         if !self.rules.aligned_by_kernels {
-            return self.alignment_of_configs(mla);
+            return self.alignment_of_configs();
         }
-        let alignment = if mla { base.max(MLA_HYBRID_ALIGNMENT) } else { base.max(KERNEL_BLOCK) };
+        let alignment =
+            if self.has_latents() { base.max(MLA_HYBRID_ALIGNMENT) } else { base.max(KERNEL_BLOCK) };
         if self.cache_mode == MambaCacheMode::Align && self.gdn_exports_states() && self.only_gdn_states() {
             return lcm(alignment, GDN_EXPORT_ALIGNMENT);
         }
         alignment
     }
 
+    fn has_latents(&self) -> bool {
+        self.mixers().any(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. }))
+    }
+
     /// The same before 0.20, in numbers of the models' own (`HybridAttentionMambaModelConfig` of `models/config.py`): 64 for
     /// latents, and 32 for 256-wide heads on `SM10x`, where `FlashInfer` misread blocks of 16.
-    fn alignment_of_configs(&self, mla: bool) -> u64 {
+    fn alignment_of_configs(&self) -> u64 {
         let wide = |mixer: &Mixer| matches!(mixer, Mixer::Full(heads) if heads.k_width.get() == 256);
         match self.gpu.family {
-            _ if mla => 64,
+            _ if self.has_latents() => 64,
             Family::Sm100 if self.mixers().any(wide) => 32,
             _ => KERNEL_BLOCK,
         }

@@ -1,6 +1,7 @@
 //! From an architecture to the caches of its layers, drafts included.
 
 use super::Setup;
+use super::group::Policy;
 use super::spec::{Kind, Spec};
 use super::storage::{EntryOf, LatentReader};
 use crate::architecture::LayerClass;
@@ -242,7 +243,7 @@ impl Setup<'_> {
     }
 
     /// Why parts are kept otherwise than a mixer says, formats apart.
-    pub(super) fn kept_otherwise(&self, hybrid_manager: bool) -> Vec<(Quantity, String)> {
+    pub(super) fn kept_otherwise(&self, policy: Policy) -> Vec<(Quantity, String)> {
         let mut found: Vec<(Quantity, String)> = Vec::new();
         let mut add = |quantity, why: &str| {
             if !found.iter().any(|(known, other)| *known == quantity && other == why) {
@@ -256,7 +257,7 @@ impl Setup<'_> {
         for mixer in self.mixers() {
             let ring = "keys wait in a ring until their group is whole";
             match mixer {
-                Mixer::Sliding { .. } | Mixer::Chunked { .. } if !hybrid_manager => {
+                Mixer::Sliding { .. } | Mixer::Chunked { .. } if !policy.hybrid_manager => {
                     for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
                         add(quantity, "without the hybrid manager window layers keep every token");
                     }

@@ -120,7 +120,7 @@ impl<'q> VllmPlan<'q> {
             ranks,
             has_states,
             checkpoint: setup.checkpoint()?,
-            otherwise: setup.kept_otherwise(policy.hybrid_manager),
+            otherwise: setup.kept_otherwise(policy),
             formats: setup.formats(),
             warnings,
         })
