@@ -1,4 +1,4 @@
-//! `kvscope plan prefix | compress | simulate` from outside: figures by hand, and what bad input gets.
+//! `kvscope plan prefix | compress | offload | simulate` from outside: figures by hand, and what bad input gets.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -82,6 +82,38 @@ fn compression_stops_paying_at_its_bandwidth() {
     assert!(table.stdout.contains("its loss of accuracy is not known"), "{}", table.stdout);
 }
 
+/// 131,072 B a token at 50 GB/s.
+#[test]
+fn offload_compares_restoring_with_computing() {
+    let plan = answer(&[
+        "offload",
+        "llama-3.1-8b",
+        "--context=6400",
+        "--tier=host=50GB/s,15us",
+        "--tflops=495",
+        "--set=block_size=16",
+    ]);
+    let rows = plan["rows"].as_array().expect("rows");
+    assert_eq!(rows.iter().map(|row| &row["layout"]).collect::<Vec<_>>(), ["by_layer", "by_block", "whole"]);
+    assert_eq!(rows[0]["copies"], 400 * 64);
+    let seconds = rows[1]["seconds"].as_f64().expect("seconds");
+    assert!((seconds - (400.0 * 15e-6 + 838_860_800.0 / 50e9)).abs() < 1e-12, "{seconds}");
+    assert_eq!(rows[1]["grade"], "given");
+    // 2 × 6,979,321,856 weights of the layers a token, the head of 525,336,576 once, and 2 × 32 × 256 × 32 layers for each of the
+    // 6,400 × 6,401 / 2 pairs.
+    let flops = 89_335_319_756_800.0 + 1_050_673_152.0 + 524_288.0 * 20_483_200.0;
+    let computed = plan["recompute_flops"].as_f64().expect("operations");
+    assert!((computed / flops - 1.0).abs() < 1e-3, "{computed}");
+    assert_eq!((&plan["compute_from"], &rows[1]["restore_wins"]), (&json!("given"), &json!(true)));
+    let table =
+        kvscope(["plan", "offload", "qwen3.5-9b", "--tier=host=50GB/s,15us", "--gpu=h200", "--context=32Ki"]);
+    assert!(
+        table.stdout.contains("datasheet)") && table.stdout.contains("matters most: "),
+        "{}",
+        table.stdout
+    );
+}
+
 #[test]
 fn a_trace_is_replayed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -133,6 +165,9 @@ fn bad_input_is_one_sentence() {
             &["compress", "qwen3-8b", "--bandwidth=1GB/s", "--strategy=z=lossless:1:1GB/s"],
             "makes nothing smaller",
         ),
+        (&["offload", "qwen3-8b", "--tflops=495"], "tier: none is given"),
+        (&["offload", "qwen3-8b", "--tflops=0", "--tier=h=1GB/s"], "flops_per_second: 0"),
+        (&["offload", "qwen3-8b", "--tflops=495", "--tier=h=0GB/s"], "a link of 0 B/s moves nothing"),
         (&["simulate", "qwen3-8b", "--synthetic=0", "--tier=gpu=1GB"], "synthetic: 0 requests"),
         (&["simulate", "qwen3-8b", "--synthetic=5", "--tier=gpu=1kB"], "tier: "),
         (&["simulate", "qwen3-8b", "--synthetic=5", "--tier=gpu=1MB"], "gpu: holds less than one block"),

@@ -6,6 +6,7 @@ mod cost;
 mod handover;
 mod hardware;
 mod label;
+mod offload;
 mod prefix;
 mod quantity;
 mod simulate;
@@ -39,6 +40,8 @@ enum Plan {
     Prefix(prefix::Arguments),
     /// Which compression pays at which bandwidth, and what it must not touch
     Compress(compress::Arguments),
+    /// Restoring state from a tier against computing it again, and where each is quicker
+    Offload(offload::Arguments),
     /// A request trace replayed over tiers: what is found, evicted and moved
     Simulate(simulate::Arguments),
 }
@@ -63,6 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Plan::Hardware(arguments) => hardware::run(arguments),
         Plan::Prefix(arguments) => prefix::run(arguments),
         Plan::Compress(arguments) => compress::run(arguments),
+        Plan::Offload(arguments) => offload::run(arguments),
         Plan::Simulate(arguments) => simulate::run(arguments),
     }
 }

@@ -43,6 +43,9 @@ pub(super) fn rate_words(bytes_per_second: f64) -> String {
 
 /// `12.3 ms`
 pub(super) fn time_words(seconds: f64) -> String {
+    if seconds == 0.0 {
+        return "0 s".to_owned();
+    }
     for (unit, name) in [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")] {
         if seconds >= unit {
             return format!("{} {name}", three_digits(seconds / unit));
@@ -135,7 +138,7 @@ mod tests {
             (0.0123, "12.3 ms"),
             (15e-6, "15.0 µs"),
             (3e-9, "3.00 ns"),
-            (0.0, "0.00 ns"),
+            (0.0, "0 s"),
         ] {
             assert_eq!(time_words(value), words);
         }
