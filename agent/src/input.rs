@@ -5,6 +5,45 @@ use std::io::{self, Read};
 
 use crate::failure::Failure;
 
+/// Where the files that a question names are read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Files<'b> {
+    /// The file system, where `-` is standard input.
+    OfSystem,
+    /// What came with a request: `-` is its body, and it can name no file of this machine.
+    OfRequest(&'b [u8]),
+}
+
+impl Files<'_> {
+    /// The text of `file`, at most `limit` bytes; bytes that are not UTF-8 are replaced. `hint` says what else to give.
+    pub(crate) fn read_text(self, file: &str, limit: u64, hint: &str) -> Result<String, Failure> {
+        let Self::OfRequest(body) = self else { return read_text(file, limit, hint) };
+        self.check(file)?;
+        if body.len() as u64 > limit {
+            return Err(too_long(self.label(file), limit, hint));
+        }
+        Ok(String::from_utf8_lossy(body).into_owned())
+    }
+
+    /// Refuses a file that cannot be named.
+    pub(crate) fn check(self, file: &str) -> Result<(), Failure> {
+        match self {
+            Self::OfRequest(_) if file != "-" => Err(Failure::input(format!(
+                "{file}: a request names no file of this machine; send what it holds as the body, and - as its name"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What messages call the file.
+    pub(crate) fn label(self, file: &str) -> &str {
+        match self {
+            Self::OfRequest(_) if file == "-" => "the request's body",
+            _ => label(file),
+        }
+    }
+}
+
 /// The bytes of `file` (`-` is standard input), at most `limit` of them; `hint` says what else to give.
 pub(crate) fn read_limited(file: &str, limit: u64, hint: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
@@ -16,9 +55,13 @@ pub(crate) fn read_limited(file: &str, limit: u64, hint: &str) -> Result<Vec<u8>
     let label = label(file);
     whole.map_err(|error| Failure::input(format!("{label}: {}", reason(&error))))?;
     if bytes.len() as u64 > limit {
-        return Err(Failure::input(format!("{label}: more than {} MiB; {hint}", limit >> 20)));
+        return Err(too_long(label, limit, hint));
     }
     Ok(bytes)
+}
+
+fn too_long(label: &str, limit: u64, hint: &str) -> Failure {
+    Failure::input(format!("{label}: more than {} MiB; {hint}", limit >> 20))
 }
 
 /// The same as text; bytes that are not UTF-8 are replaced.
@@ -42,6 +85,16 @@ pub(crate) fn reason(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_reads_its_body_alone() {
+        let files = Files::OfRequest(b"12\n");
+        assert_eq!(files.read_text("-", 10, "").unwrap(), "12\n");
+        let error = files.read_text("/etc/hostname", 10, "").unwrap_err().to_string();
+        assert!(error.starts_with("/etc/hostname: a request names no file"), "{error}");
+        let error = Files::OfRequest(&[b'1'; 11]).read_text("-", 10, "send less").unwrap_err().to_string();
+        assert_eq!(error, "the request's body: more than 0 MiB; send less");
+    }
 
     #[test]
     fn what_is_larger_than_the_limit_is_refused_and_not_read_whole() {

@@ -14,7 +14,7 @@ use kvscope_sizing::{
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::input::reason;
+use crate::input::{Files, reason};
 
 /// Far more than any config.json; a file beyond it is something else.
 const LARGEST_CONFIG: u64 = 64 << 20;
@@ -42,6 +42,17 @@ impl Model {
 
     /// Finds and reads what `argument` names; `unknown` says what becomes of fields that no rule knows.
     pub(crate) fn load_checked(argument: &str, unknown: Unknown) -> Result<Self, Failure> {
+        Self::load_from(Files::OfSystem, argument, unknown)
+    }
+
+    /// The same where files may be those of a request.
+    pub(crate) fn load_from(files: Files<'_>, argument: &str, unknown: Unknown) -> Result<Self, Failure> {
+        if let Files::OfRequest(body) = files {
+            return match argument {
+                "-" => Self::from_stream(files.label("-"), body, Some(body.len() as u64), unknown),
+                id => Self::of_catalogue(id, unknown),
+            };
+        }
         if argument == "-" {
             return Self::from_stream("standard input", io::stdin().lock(), None, unknown);
         }
@@ -56,6 +67,10 @@ impl Model {
         if path.exists() || named_as_file() {
             return Self::from_file(path, unknown);
         }
+        Self::of_catalogue(argument, unknown)
+    }
+
+    fn of_catalogue(argument: &str, unknown: Unknown) -> Result<Self, Failure> {
         let entry = find_entry(argument).map_err(|error| match error.kind() {
             ErrorKind::UnknownModel if argument.contains(['/', '\\']) => {
                 Failure::input(format!("{argument}: no such file, and {error}"))

@@ -108,10 +108,16 @@ fn offload_compares_restoring_with_computing() {
     let table =
         kvscope(["plan", "offload", "qwen3.5-9b", "--tier=host=50GB/s,15us", "--gpu=h200", "--context=32Ki"]);
     assert!(
-        table.stdout.contains("datasheet)") && table.stdout.contains("matters most: "),
+        table.stdout.contains("datasheet)") && table.stdout.contains("matters most to κ"),
         "{}",
         table.stdout
     );
+    // Without a tier and without a run the GPU's own link is taken: PCIe 5.0 x16 of each of two.
+    let plan = answer(&["offload", "llama-3.1-8b", "--gpu=h200", "--count=2", "--context=6400"]);
+    let row = &plan["rows"][2];
+    assert_eq!((&row["tier"], &row["grade"]), (&json!("host"), &json!("datasheet")));
+    assert_eq!(row["source"], "PCIe 5.0 x16 of H200 SXM, by its datasheet");
+    assert_eq!(row["seconds"], 838_860_800.0 / 128e9);
 }
 
 #[test]

@@ -95,7 +95,9 @@ fn capacity_fills_the_memory_and_counts_requests() {
     }
     assert!(plan_of["mix"]["requests"].as_u64() > plan_of["mix"]["requests_at_longest"].as_u64());
     let table = run(&arguments, &[]).stdout;
-    for words in ["weights", "MHA with the real keys", "71.11 ×", "no input matters more"] {
+    for words in
+        ["weights", "MHA with the real keys", "71.11 ×", "matters most to the requests of the first length: "]
+    {
         assert!(table.contains(words), "{words} in {table}");
     }
 }
@@ -110,7 +112,36 @@ fn what_does_not_fit_is_an_answer() {
         "{}",
         finished.stdout
     );
+    // Nothing is left for state, which is no state of zero bytes.
+    let state = finished.stdout.lines().find(|line| line.starts_with("state")).expect("a row");
+    assert!(state.contains("–") && !state.contains("0 B"), "{state}");
     assert_eq!(plan(&arguments)["at"][0]["requests"], 0);
+}
+
+/// Mistral-7B allows 32,768 tokens, less than the usual 100,000.
+#[test]
+fn without_a_length_a_short_model_is_asked_for_all_that_it_allows() {
+    let capacity = plan(&["capacity", "mistral-7b-v0.1", "--gpu", "h100"]);
+    assert_eq!(capacity["at"][0]["context"], 32_768);
+    for command in ["cost", "label", "compress", "offload", "handover"] {
+        let more: &[&str] = match command {
+            "compress" => &["--bandwidth=1GB/s"],
+            "cost" => &[],
+            _ => &["--gpu=h100"],
+        };
+        let answer = plan(&[&[command, "mistral-7b-v0.1"], more].concat());
+        let text = answer.to_string();
+        assert!(text.contains(":32768"), "{command}: {text}");
+    }
+    assert_eq!(plan(&["cost", "qwen3.5-397b-a17b"])["context"], 100_000);
+}
+
+/// The mix may be listed in place: 4,096 and 12,288 tokens have the mean of 8,192.
+#[test]
+fn lengths_of_a_mix_are_listed_with_commas() {
+    let capacity = plan(&["capacity", "llama-3.1-8b", "--gpu", "h100", "--mix", "4Ki,12Ki"]);
+    assert_eq!(capacity["mix"]["mean_tokens"], 8192.0);
+    assert!(refused(&["capacity", "llama-3.1-8b", "--gpu", "h100", "--mix", "0,0"]).contains("mix: "));
 }
 
 /// MiniMax-M2.5 at 32K: 253,952 B × 32,768, Φ at 1.11 s 60.0 Gbps, 512 GPUs 3.84 Tbps.

@@ -38,6 +38,7 @@ pub(crate) use cuda::{Outcome, selftest};
 
 pub use calibration::{CalibrationLength, CalibrationUse};
 pub use form::Form;
+pub(crate) use machine::describe as this_machine;
 pub use plan::{CaseRequest, CaseSizing, DEFAULT_CONTEXTS, Divided, Plan, Progress, Resumed, Stage};
 pub use shape::*;
 pub use store::{Left, Store, Turn};

@@ -23,6 +23,10 @@ use std::process::ExitCode;
 
 use clap::{Command as Cli, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(test)]
+pub(crate) use plan::options as plan_options;
+pub(crate) use plan::{Around as AroundPlan, answer_query as answer_plan};
+
 use crate::failure::Failure;
 use crate::output;
 

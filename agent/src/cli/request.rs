@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{Settings, Tokens, Unknown, Warning};
+use kvscope_sizing::{Architecture, Settings, Tokens, Unknown, Warning};
 
 use super::setting_names::{self, Pair};
 use crate::batch;
@@ -73,10 +73,17 @@ impl Contexts {
         }
     }
 
-    /// Every context that is given, that of [`Self::one`] where none is.
-    pub(super) fn given_or_usual(&self) -> Result<Vec<Tokens>, Failure> {
+    /// One context; where none is given the usual one, or all that the config allows where that is less.
+    pub(super) fn one_of(&self, architecture: &Architecture) -> Result<Tokens, Failure> {
+        let usual = self.one()?;
+        let limit = architecture.max_context().map(|fact| Tokens::new(fact.get()));
+        Ok(limit.filter(|limit| self.context.is_empty() && *limit < usual).unwrap_or(usual))
+    }
+
+    /// Every context that is given, that of [`Self::one_of`] where none is.
+    pub(super) fn given_or_usual(&self, architecture: &Architecture) -> Result<Vec<Tokens>, Failure> {
         let given = self.tokens()?;
-        if given.is_empty() { Ok(vec![self.one()?]) } else { Ok(given) }
+        if given.is_empty() { Ok(vec![self.one_of(architecture)?]) } else { Ok(given) }
     }
 
     pub(super) fn batch(&self) -> Result<u64, Failure> {

@@ -13,7 +13,7 @@ use kvscope_sizing::plan::Subject;
 use kvscope_sizing::{Size, StateModel, Tokens, catalogue, find_entry};
 use serde::Serialize;
 
-use super::{Shared, jobs, runs};
+use super::{Shared, jobs, plans, runs};
 use crate::batch;
 use crate::failure::Failure;
 use crate::given;
@@ -22,8 +22,8 @@ use crate::given;
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
 /// Every path of the API, as the description names them, with what answers it.
-pub(super) fn routes() -> [(&'static str, MethodRouter<Arc<Shared>>); 11] {
-    [
+pub(super) fn routes() -> impl Iterator<Item = (&'static str, MethodRouter<Arc<Shared>>)> {
+    let own = [
         ("/api/v1/compare", get(runs::compare)),
         ("/api/v1/health", get(health)),
         ("/api/v1/jobs", get(jobs::list).post(jobs::start)),
@@ -38,7 +38,8 @@ pub(super) fn routes() -> [(&'static str, MethodRouter<Arc<Shared>>); 11] {
         ("/api/v1/runs/{run}", get(runs::show).delete(runs::delete)),
         ("/api/v1/runs/{run}/file", get(runs::export)),
         ("/api/v1/size", get(size)),
-    ]
+    ];
+    own.into_iter().chain(plans::routes())
 }
 
 /// An error as every path answers it.

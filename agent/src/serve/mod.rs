@@ -3,6 +3,7 @@
 mod api;
 mod guard;
 mod jobs;
+mod plans;
 mod runs;
 mod site;
 
@@ -15,6 +16,7 @@ use axum::middleware;
 use axum::routing::any;
 use kvscope_protocol::job::Job;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::bench::Store;
 use crate::failure::Failure;
@@ -27,6 +29,8 @@ use crate::output;
 struct Shared {
     store: Store,
     jobs: Jobs,
+    /// Whose turn it is to replay a trace, which takes seconds.
+    replaying: Arc<Semaphore>,
     /// Hosts under which this server may be addressed.
     hosts: guard::Hosts,
 }
@@ -72,9 +76,13 @@ async fn serve(port: u16, store: Store) -> Result<(), Failure> {
 
 /// The routes of the API, which are checked against the OpenAPI document, and the explorer's files.
 fn router(store: Store, jobs: Jobs, address: SocketAddr) -> Router {
-    let shared = Arc::new(Shared { store, jobs, hosts: guard::Hosts::of(address) });
+    let shared = Arc::new(Shared {
+        store,
+        jobs,
+        replaying: Arc::new(Semaphore::new(1)),
+        hosts: guard::Hosts::of(address),
+    });
     api::routes()
-        .into_iter()
         .fold(Router::new(), |router, (path, answer)| router.route(path, answer))
         .route("/api/{*rest}", any(api::unknown))
         .fallback(site::file)
@@ -90,5 +98,7 @@ async fn stop_signal() {
     }
 }
 
+#[cfg(test)]
+mod plan_tests;
 #[cfg(test)]
 mod tests;

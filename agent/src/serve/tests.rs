@@ -5,13 +5,13 @@ use std::net::TcpStream;
 
 use super::*;
 
-struct Server {
-    address: SocketAddr,
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
     folder: tempfile::TempDir,
     _runtime: tokio::runtime::Runtime,
 }
 
-fn start() -> Server {
+pub(super) fn start() -> Server {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -27,12 +27,19 @@ fn start() -> Server {
 }
 
 /// Status and body of one request.
-fn ask(server: &Server, method: &str, path: &str, host: &str) -> (u16, String) {
+pub(super) fn ask(server: &Server, method: &str, path: &str, host: &str) -> (u16, String) {
     send(server, method, path, host, "", "")
 }
 
 /// The same with further lines of the head and a body.
-fn send(server: &Server, method: &str, path: &str, host: &str, lines: &str, content: &str) -> (u16, String) {
+pub(super) fn send(
+    server: &Server,
+    method: &str,
+    path: &str,
+    host: &str,
+    lines: &str,
+    content: &str,
+) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let length = content.len();
     write!(
@@ -237,7 +244,7 @@ fn the_description_names_exactly_the_routes() {
     let mut described: Vec<&str> =
         document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
     described.sort_unstable();
-    let mut routed = api::routes().map(|(path, _)| path);
+    let mut routed: Vec<&str> = api::routes().map(|(path, _)| path).collect();
     routed.sort_unstable();
     assert_eq!(described, routed);
 }
@@ -317,7 +324,7 @@ fn the_description_s_schemas_hold_for_the_answers() {
     ] {
         let (got, answer) = ask(&server, "GET", asked, &server.address.to_string());
         assert_eq!(got == 200, status == "200", "{asked}: {answer}");
-        let schema = schema(path, status);
+        let schema = schema(path, "get", status);
         let value = body(&answer);
         let faults: Vec<String> = jsonschema::validator_for(&schema)
             .unwrap()
@@ -330,9 +337,9 @@ fn the_description_s_schemas_hold_for_the_answers() {
 }
 
 /// The schema of an answer, with the document's components beside it so that its references resolve.
-fn schema(path: &str, status: &str) -> serde_json::Value {
+pub(super) fn schema(path: &str, method: &str, status: &str) -> serde_json::Value {
     let document = description();
-    let mut response = &document["paths"][path]["get"]["responses"][status];
+    let mut response = &document["paths"][path][method]["responses"][status];
     if let Some(name) = response["$ref"].as_str() {
         response = document.pointer(name.trim_start_matches('#')).unwrap();
     }
@@ -342,7 +349,7 @@ fn schema(path: &str, status: &str) -> serde_json::Value {
 }
 
 /// Goes down as far as the schema names properties.
-fn undescribed_fields(
+pub(super) fn undescribed_fields(
     root: &serde_json::Value,
     schema: &serde_json::Value,
     value: &serde_json::Value,
@@ -376,11 +383,11 @@ fn undescribed_fields(
     }
 }
 
-fn description() -> serde_json::Value {
+pub(super) fn description() -> serde_json::Value {
     serde_json::from_str(api::OPENAPI).unwrap()
 }
 
-fn body(answer: &str) -> serde_json::Value {
+pub(super) fn body(answer: &str) -> serde_json::Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }

@@ -310,6 +310,7 @@ fn times_rates_and_the_link_that_is_needed() {
     let given = ChosenLink {
         link: "mine".to_owned(),
         grade: "given",
+        source: "given".to_owned(),
         start_seconds: 0.0,
         alpha_seconds: 15e-6,
         bytes_per_second: 50e9,

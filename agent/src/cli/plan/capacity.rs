@@ -3,15 +3,17 @@ use std::fmt::Write as _;
 use clap::Args;
 use kvscope_sizing::engine::{EngineKind, ranks};
 use kvscope_sizing::hardware::find_gpu;
-use kvscope_sizing::plan::{CapacityPlan, CapacityQuestion, MemoryQuestion, Mix, Sensitivity, capacity};
+use kvscope_sizing::plan::{CapacityPlan, CapacityQuestion, MemoryQuestion, Mix, capacity};
 use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits, parse_count};
 
 use super::cost::TypeChoice;
+use super::quantity::sensitivity_words;
+use super::{Around, Asked};
 use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
-use crate::input;
+use crate::input::Files;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 /// A list of lengths is no larger than this.
 const LARGEST_LIST: u64 = 64 << 20;
@@ -54,7 +56,7 @@ pub(super) struct Arguments {
     /// Bytes of captured graphs and communication buffers on each GPU
     #[arg(long, default_value = "2GiB", value_name = "BYTES")]
     graphs: String,
-    /// A mix of lengths: lognormal:MU,SIGMA,FROM,TO or a file with a length a line
+    /// A mix of lengths: lognormal:MU,SIGMA,FROM,TO, lengths with commas, or a file with a length a line
     #[arg(long, value_name = "MIX")]
     mix: Option<String>,
     /// Price of a GPU for an hour, in any currency
@@ -65,7 +67,23 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Asked for Arguments {
+    type Answer = CapacityPlan;
+
+    fn answer(&self, around: &Around<'_>) -> Result<CapacityPlan, Failure> {
+        plan(self, around)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, answer: &CapacityPlan) -> Result<(), Failure> {
+        super::print(std::slice::from_ref(answer), text, |plan| (&plan.model, &plan.warnings))
+    }
+}
+
+fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<CapacityPlan, Failure> {
     let engine = arguments.accounting.engine()?;
     let mut settings = arguments.accounting.settings()?;
     let count = arguments.count;
@@ -74,8 +92,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !gives_ranks && count > 1 && engine.kind() != EngineKind::LlamaCpp {
         settings.tp = Some(count);
     }
-    let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
-    let contexts = arguments.contexts.given_or_usual()?;
+    let model = Model::load_from(around.files, &arguments.model, arguments.accounting.unknown())?;
+    let contexts = arguments.contexts.given_or_usual(&model.architecture)?;
     let bytes = |text: &Option<String>| text.as_deref().map(Bytes::given).transpose();
     let batch_tokens: Tokens = arguments.batch_tokens.parse()?;
     let question = CapacityQuestion {
@@ -94,21 +112,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         engine,
         settings: &settings,
         contexts: &contexts,
-        mix: arguments.mix.as_deref().map(mix).transpose()?,
+        mix: arguments.mix.as_deref().map(|given| mix(given, around.files)).transpose()?,
         price_per_hour: arguments.price,
     };
-    let plan = capacity(&model.subject(), &question).map_err(|error| model.failure(&error))?;
-    if arguments.json {
-        return output::json(&plan);
-    }
-    super::print(&[plan], text, |plan| (&plan.model, &plan.warnings))
+    capacity(&model.subject(), &question).map_err(|error| model.failure(&error))
 }
 
-/// `lognormal:9.9,1,128,128Ki`, or a file.
-fn mix(given: &str) -> Result<Mix, Failure> {
+/// `lognormal:9.9,1,128,128Ki`, `4Ki,32Ki`, or a file.
+fn mix(given: &str, files: Files<'_>) -> Result<Mix, Failure> {
     let wrong = |what: String| Failure::input(format!("mix: {what}"));
     let Some(parts) = given.strip_prefix("lognormal:") else {
-        let text = input::read_text(given, LARGEST_LIST, "a list has a length a line")?;
+        let listed: Result<Vec<u64>, _> = given.split(',').map(|length| parse_count(length.trim())).collect();
+        if let Ok(lengths) = listed {
+            return Ok(Mix::listed(lengths)?);
+        }
+        let text = files.read_text(given, LARGEST_LIST, "a list has a length a line")?;
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
         let length = |(at, line): (usize, &str)| {
             parse_count(line).map_err(|what| wrong(format!("{given}: line {}: {what}", at + 1)))
@@ -161,8 +179,10 @@ fn text(plan: &CapacityPlan) -> String {
     if !plan.wrong_formulas.is_empty() {
         let _ = writeln!(text, "\n{}", wrong(plan).render().trim_end());
     }
-    if let Some(first) = plan.sensitivities.first() {
-        let _ = writeln!(text, "\n{}", sensitivity(first));
+    if let Some(line) = sensitivity_words("requests of the first length", &plan.sensitivities, |requests| {
+        format!("{requests:.0}")
+    }) {
+        let _ = writeln!(text, "\n{line}");
     }
     text
 }
@@ -170,15 +190,26 @@ fn text(plan: &CapacityPlan) -> String {
 fn memory(plan: &CapacityPlan) -> Figures {
     let mut table = Figures::new(1, &["on each GPU", "rounded", "bytes", "figures"]).text_last();
     let memory = &plan.memory;
-    let mut row = |name: &str, bytes: Bytes, from: &str| {
-        table.row([name.to_owned(), bytes.display(UnitSystem::Decimal), bytes.to_string(), from.to_owned()]);
+    let none = || "–".to_owned();
+    let mut row = |name: &str, bytes: Option<Bytes>, from: &str| {
+        let rounded = bytes.map_or_else(none, |bytes| bytes.display(UnitSystem::Decimal));
+        table.row([
+            name.to_owned(),
+            rounded,
+            bytes.map_or_else(none, |bytes| bytes.to_string()),
+            from.to_owned(),
+        ]);
     };
-    row("memory", memory.memory_bytes, "datasheet or given");
-    row("left free", memory.left_free_bytes, "share of the memory");
-    row("weights", memory.weight_bytes, memory.weights_from);
-    row("activations", memory.activation_bytes, memory.activations_from);
-    row("graphs", memory.graph_bytes, "assumed or given");
-    row("state", memory.state_bytes.unwrap_or_default(), "what is left");
+    row("memory", Some(memory.memory_bytes), "datasheet or given");
+    row("left free", Some(memory.left_free_bytes), "share of the memory");
+    row("weights", Some(memory.weight_bytes), memory.weights_from);
+    row("activations", Some(memory.activation_bytes), memory.activations_from);
+    row("graphs", Some(memory.graph_bytes), "assumed or given");
+    row(
+        "state",
+        memory.state_bytes,
+        if memory.state_bytes.is_some() { "what is left" } else { "nothing is left" },
+    );
     table
 }
 
@@ -221,18 +252,6 @@ fn wrong(plan: &CapacityPlan) -> Figures {
         ]);
     }
     table
-}
-
-/// `a tenth less or more of weights: 12 or 7 requests; no input matters more`
-fn sensitivity(first: &Sensitivity) -> String {
-    let shown =
-        |answer: Option<f64>| answer.map_or("no answer".to_owned(), |requests| format!("{requests:.0}"));
-    format!(
-        "a tenth less or more of {}: {} or {} requests of the first length; no input matters more",
-        first.input,
-        shown(first.with_less),
-        shown(first.with_more)
-    )
 }
 
 fn count_of(requests: Option<u64>) -> String {

@@ -6,10 +6,11 @@ use serde::Serialize;
 use super::quantity::{
     bytes_per_second, number, rate_words, seconds, sensitivity_words, three_digits, time_words, whole,
 };
+use super::{Around, Asked};
 use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -44,27 +45,43 @@ pub(super) struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+pub(super) struct Answer {
     model: String,
     bandwidth_bytes_per_second: f64,
     settings: Settings,
-    strategies: &'a [Strategy],
+    strategies: Vec<Strategy>,
     #[serde(flatten)]
     plan: CompressionPlan,
     warnings: Vec<Warning>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Asked for Arguments {
+    type Answer = Vec<Answer>;
+
+    fn answer(&self, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
+        answers(self, around)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, answers: &Vec<Answer>) -> Result<(), Failure> {
+        super::print(answers, text, |answer| (&answer.model, &answer.warnings))
+    }
+}
+
+fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
     let settings = arguments.accounting.logical_settings()?;
     let transfer = arguments.transfer()?;
-    let context = arguments.contexts.one()?;
     let strategies = match arguments.strategies.as_slice() {
         [] => published()?,
         given => given.iter().map(|text| strategy(text)).collect::<Result<_, _>>()?,
     };
     let mut answers = Vec::new();
     for name in &arguments.models {
-        let model = Model::load_checked(name, arguments.accounting.unknown())?;
+        let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
+        let context = arguments.contexts.one_of(&model.architecture)?;
         let state = model.state(&settings)?;
         let plan =
             compress(&state, context, &transfer, &strategies).map_err(|error| model.failure(&error))?;
@@ -72,15 +89,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             model: model.label.clone(),
             bandwidth_bytes_per_second: transfer.bytes_per_second,
             settings: settings.clone(),
-            strategies: &strategies,
+            strategies: strategies.clone(),
             plan,
             warnings: state.warnings().to_vec(),
         });
     }
-    if arguments.json {
-        return output::json(&answers);
-    }
-    super::print(&answers, text, |answer| (&answer.model, &answer.warnings))
+    Ok(answers)
 }
 
 impl Arguments {
@@ -123,7 +137,7 @@ fn strategy(text: &str) -> Result<Strategy, Failure> {
     })
 }
 
-fn text(answer: &Answer<'_>) -> String {
+fn text(answer: &Answer) -> String {
     let plan = &answer.plan;
     let mut parts = vec![format!(
         "{}: {} tokens, {} to send at {}",
@@ -135,7 +149,7 @@ fn text(answer: &Answer<'_>) -> String {
     parts.push(components(plan));
     parts.push(options(plan));
     parts.push(segments(plan));
-    parts.extend(sensitivity_words(&plan.sensitivities, time_words));
+    parts.extend(sensitivity_words("the time", &plan.sensitivities, time_words));
     let sources = answer.strategies.iter().map(|one| format!("{}: {}", one.name, one.source));
     parts.extend(sources.filter(|line| !line.ends_with(": given")));
     format!("{}\n", parts.join("\n").trim_end())

@@ -5,11 +5,12 @@ use kvscope_sizing::cost::{FlopWeights, ModelCost, Operand, Types};
 use kvscope_sizing::plan::{CostPlan, CostQuestion, cost};
 use kvscope_sizing::{Bytes, Ratio, UnitSystem};
 
-use super::quantity::operation_words;
+use super::quantity::{operation_words, sensitivity_words, whole};
+use super::{Around, Asked};
 use crate::cli::request::{Accounting, Contexts, hide_engines};
 use crate::failure::Failure;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 #[derive(Args, Debug)]
 #[command(mut_args(hide_engines))]
@@ -65,21 +66,29 @@ impl TypeChoice {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.logical_settings()?;
-    let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
-    let question = CostQuestion {
-        context: arguments.contexts.one()?,
-        batch: arguments.contexts.batch()?,
-        settings: &settings,
-        types: arguments.types.types(&model)?,
-        weights: FlopWeights::given(&arguments.flop_weights)?,
-    };
-    let plan = cost(&model.subject(), &question).map_err(|error| model.failure(&error))?;
-    if arguments.json {
-        return output::json(&plan);
+impl Asked for Arguments {
+    type Answer = CostPlan;
+
+    fn answer(&self, around: &Around<'_>) -> Result<CostPlan, Failure> {
+        let settings = self.accounting.logical_settings()?;
+        let model = Model::load_from(around.files, &self.model, self.accounting.unknown())?;
+        let question = CostQuestion {
+            context: self.contexts.one_of(&model.architecture)?,
+            batch: self.contexts.batch()?,
+            settings: &settings,
+            types: self.types.types(&model)?,
+            weights: FlopWeights::given(&self.flop_weights)?,
+        };
+        cost(&model.subject(), &question).map_err(|error| model.failure(&error))
     }
-    super::print(&[plan], text, |plan| (&plan.model, &plan.warnings))
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, answer: &CostPlan) -> Result<(), Failure> {
+        super::print(std::slice::from_ref(answer), text, |plan| (&plan.model, &plan.warnings))
+    }
 }
 
 fn text(plan: &CostPlan) -> String {
@@ -96,6 +105,14 @@ fn text(plan: &CostPlan) -> String {
         let _ =
             writeln!(text, "\n{name}: {}\n{}", totals(plan, phase), table(plan, phase).render().trim_end());
     }
+    let moved = &plan.sensitivities;
+    let bytes = |bytes: f64| whole(bytes).display(UnitSystem::Decimal);
+    let lines = [
+        sensitivity_words("a decode step's operations", &moved.decode_operations, operation_words),
+        sensitivity_words("the bytes that it reads", &moved.decode_read_bytes, bytes),
+        sensitivity_words("a prefill's operations", &moved.prefill_operations, operation_words),
+    ];
+    let _ = writeln!(text, "\n{}", lines.into_iter().flatten().collect::<Vec<_>>().join("\n"));
     text
 }
 

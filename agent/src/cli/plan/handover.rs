@@ -6,11 +6,13 @@ use kvscope_sizing::plan::{ChosenLink, HandoverAt, HandoverPlan, HandoverQuestio
 use kvscope_sizing::{Bytes, UnitSystem};
 
 use super::cost::TypeChoice;
-use super::quantity::{bit_rate_words, time_words};
+use super::measured;
+use super::quantity::{bit_rate_words, sensitivity_words, time_words};
+use super::{Around, Asked};
 use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -32,9 +34,13 @@ pub(super) struct Arguments {
     /// GPUs that prefill, of all instances together
     #[arg(long, value_name = "N")]
     fleet: Option<u64>,
-    /// Links by their names, with commas; every network link where none is given
+    /// Links by their names, with commas; where none is given that to another process as this machine's newest run of
+    /// `kvscope bench run --tiers peer` measured it, and every network link
     #[arg(long, value_delimiter = ',', value_name = "LINK")]
     link: Vec<String>,
+    /// The links of a run of `kvscope bench run --tiers`; of the newest one of this machine, where none is named
+    #[arg(long, num_args = 0..=1, default_missing_value = measured::NEWEST, value_name = "RUN")]
+    measured: Option<String>,
     /// A link of your own by its bytes a second: 23GB, 137GB
     #[arg(long, value_name = "BYTES")]
     bandwidth: Option<String>,
@@ -58,10 +64,27 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Asked for Arguments {
+    type Answer = HandoverPlan;
+
+    fn answer(&self, around: &Around<'_>) -> Result<HandoverPlan, Failure> {
+        plan(self, around)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, answer: &HandoverPlan) -> Result<(), Failure> {
+        let plans = std::slice::from_ref(answer);
+        super::print(plans, |plan| text(plan, self), |plan| (&plan.model, &plan.warnings))
+    }
+}
+
+fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<HandoverPlan, Failure> {
     let settings = arguments.accounting.logical_settings_and(&["tp"])?;
-    let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
-    let contexts = arguments.contexts.given_or_usual()?;
+    let model = Model::load_from(around.files, &arguments.model, arguments.accounting.unknown())?;
+    let contexts = arguments.contexts.given_or_usual(&model.architecture)?;
     let tp = settings.tp.unwrap_or(1);
     let alone = kvscope_sizing::Settings { tp: None, ..settings };
     let prefill = if arguments.prefill_seconds.is_empty() {
@@ -69,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         PrefillTime::Given(&arguments.prefill_seconds)
     };
-    let chosen = chosen_links(arguments)?;
+    let chosen = chosen_links(arguments, around)?;
     let question = HandoverQuestion {
         contexts: &contexts,
         settings: &alone,
@@ -81,20 +104,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         blocks: arguments.blocks,
         prefill,
     };
-    let plan = handover(&model.subject(), &question).map_err(|error| model.failure(&error))?;
-    if arguments.json {
-        return output::json(&plan);
-    }
-    super::print(&[plan], |plan| text(plan, arguments), |plan| (&plan.model, &plan.warnings))
+    handover(&model.subject(), &question).map_err(|error| model.failure(&error))
 }
 
-fn chosen_links(arguments: &Arguments) -> Result<Vec<ChosenLink>, Failure> {
+fn chosen_links(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<ChosenLink>, Failure> {
     let mut chosen = Vec::new();
     if let Some(text) = &arguments.bandwidth {
         let rate: Bytes = text.trim_end_matches("/s").parse()?;
         chosen.push(ChosenLink {
             link: format!("{text} a second"),
             grade: "given",
+            source: "given".to_owned(),
             start_seconds: arguments.start_us * 1e-6,
             alpha_seconds: arguments.alpha_us * 1e-6,
             bytes_per_second: rate.get() as f64,
@@ -103,7 +123,12 @@ fn chosen_links(arguments: &Arguments) -> Result<Vec<ChosenLink>, Failure> {
     for id in &arguments.link {
         chosen.push(ChosenLink::nominal(find_link(id)?));
     }
+    if let Some(run) = &arguments.measured {
+        chosen.extend(measured::named(around, run)?.into_iter().map(measured::Fitted::link));
+    }
     if chosen.is_empty() {
+        let peer = measured::newest(around, measured::Fitted::is_peer)?.unwrap_or_default();
+        chosen.extend(peer.into_iter().map(measured::Fitted::link));
         let of_network = links()
             .iter()
             .filter(|link| matches!(link.class, LinkClass::Ethernet | LinkClass::Rdma | LinkClass::Nvlink));
@@ -123,6 +148,19 @@ fn text(plan: &HandoverPlan, arguments: &Arguments) -> String {
         let _ = writeln!(text, "\nat {} tokens\n{}", at.context, parts(at).render().trim_end());
         let _ = writeln!(text, "\n{}", times(at).render().trim_end());
     }
+    let moved = &plan.sensitivities;
+    let first = plan.at.first().and_then(|at| at.links.first());
+    let of_link =
+        first.map(|link| format!("the time after the prefill on {}, layer by layer", link.link.link));
+    let lines = [
+        sensitivity_words("the egress at the first length", &moved.egress, bit_rate_words),
+        sensitivity_words(&of_link.unwrap_or_default(), &moved.layerwise_seconds, time_words),
+    ];
+    let mut lines: Vec<String> = lines.into_iter().flatten().collect();
+    let links = plan.at.first().map_or(&[][..], |at| &at.links);
+    let fitted = links.iter().map(|link| &link.link).filter(|link| link.grade == "fitted");
+    lines.extend(fitted.map(|link| format!("{}: {}", link.link, link.source)));
+    let _ = writeln!(text, "\n{}", lines.join("\n"));
     text
 }
 

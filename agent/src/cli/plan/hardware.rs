@@ -3,6 +3,7 @@ use kvscope_sizing::UnitSystem;
 use kvscope_sizing::hardware::{Gpu, Link, gpus, links};
 use serde::Serialize;
 
+use super::{Around, Asked};
 use crate::failure::Failure;
 use crate::output::{self, Figures};
 
@@ -14,17 +15,25 @@ pub(super) struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Known {
+pub(super) struct Known {
     gpus: &'static [Gpu],
     links: &'static [Link],
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let known = Known { gpus: gpus(), links: links() };
-    if arguments.json {
-        return output::json(&known);
+impl Asked for Arguments {
+    type Answer = Known;
+
+    fn answer(&self, _: &Around<'_>) -> Result<Known, Failure> {
+        Ok(Known { gpus: gpus(), links: links() })
     }
-    output::figures(&format!("{}\n{}", gpu_table(known.gpus), link_table(known.links)))
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, known: &Known) -> Result<(), Failure> {
+        output::figures(&format!("{}\n{}", gpu_table(known.gpus), link_table(known.links)))
+    }
 }
 
 fn gpu_table(gpus: &[Gpu]) -> String {

@@ -3,7 +3,8 @@ use kvscope_sizing::UnitSystem;
 use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::{LabelPlan, label};
 
-use super::quantity::time_words;
+use super::quantity::{sensitivity_words, time_words, whole};
+use super::{Around, Asked};
 use crate::cli::request::{Accounting, Contexts, hide_engines, warn_of_all};
 use crate::failure::Failure;
 use crate::model::Model;
@@ -30,22 +31,43 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.logical_settings()?;
-    let contexts = arguments.contexts.given_or_usual()?;
-    let hardware = arguments.gpu.as_deref().map(find_gpu).transpose()?.map(|gpu| (gpu, arguments.count));
-    let mut plans = Vec::new();
-    for name in &arguments.models {
-        let model = Model::load_checked(name, arguments.accounting.unknown())?;
-        let plan = label(&model.subject(), &settings, &contexts, hardware);
-        plans.push(plan.map_err(|error| model.failure(&error))?);
+impl Asked for Arguments {
+    type Answer = Vec<LabelPlan>;
+
+    fn answer(&self, around: &Around<'_>) -> Result<Vec<LabelPlan>, Failure> {
+        let settings = self.accounting.logical_settings()?;
+        let hardware = self.gpu.as_deref().map(find_gpu).transpose()?.map(|gpu| (gpu, self.count));
+        let mut plans = Vec::new();
+        for name in &self.models {
+            let model = Model::load_from(around.files, name, self.accounting.unknown())?;
+            let contexts = self.contexts.given_or_usual(&model.architecture)?;
+            let plan = label(&model.subject(), &settings, &contexts, hardware);
+            plans.push(plan.map_err(|error| model.failure(&error))?);
+        }
+        Ok(plans)
     }
-    if arguments.json {
-        return output::json(&plans);
+
+    fn wants_json(&self) -> bool {
+        self.json
     }
-    output::figures(&table(&plans).render())?;
-    warn_of_all(plans.iter().map(|plan| (plan.model.as_str(), plan.warnings.as_slice())));
-    Ok(())
+
+    fn print(&self, plans: &Vec<LabelPlan>) -> Result<(), Failure> {
+        let lines: Vec<String> = plans.iter().flat_map(moved).collect();
+        output::figures(&format!("{}\n{}\n", table(plans).render(), lines.join("\n")))?;
+        warn_of_all(plans.iter().map(|plan| (plan.model.as_str(), plan.warnings.as_slice())));
+        Ok(())
+    }
+}
+
+/// What matters most to the first label of a version.
+fn moved(plan: &LabelPlan) -> Vec<String> {
+    let bytes = |bytes: f64| whole(bytes).display(UnitSystem::Decimal);
+    let moved = &plan.sensitivities;
+    let lines = [
+        sensitivity_words("what it holds", &moved.resident_bytes, bytes),
+        sensitivity_words("its prefill", &moved.prefill_seconds, time_words),
+    ];
+    lines.into_iter().flatten().map(|line| format!("{}: {line}", plan.model)).collect()
 }
 
 fn table(plans: &[LabelPlan]) -> Figures {

@@ -1,18 +1,28 @@
-//! `kvscope plan`: one module a plan. Each asks the functions of `kvscope_sizing::plan` and prints their answer.
+//! `kvscope plan`: one module a plan. Each asks the functions of `kvscope_sizing::plan`; the command line prints its answer and
+//! the API sends it.
 
+mod around;
 mod capacity;
 mod compress;
 mod cost;
 mod handover;
 mod hardware;
 mod label;
+mod measured;
 mod offload;
 mod prefix;
 mod quantity;
+mod query;
 mod simulate;
 
 use clap::{Args, Subcommand};
 use kvscope_sizing::Warning;
+use serde::Serialize;
+
+pub(crate) use around::Around;
+pub(crate) use query::answer as answer_query;
+#[cfg(test)]
+pub(crate) use query::options;
 
 use super::request::warn_of_all;
 use crate::failure::Failure;
@@ -46,6 +56,52 @@ enum Plan {
     Simulate(simulate::Arguments),
 }
 
+/// One plan with what it was asked.
+trait Asked {
+    /// What `--json` prints and the API sends.
+    type Answer: Serialize;
+
+    fn answer(&self, around: &Around<'_>) -> Result<Self::Answer, Failure>;
+
+    fn wants_json(&self) -> bool;
+
+    fn print(&self, answer: &Self::Answer) -> Result<(), Failure>;
+}
+
+/// What is done with a plan, whichever it is.
+trait Use {
+    type Result;
+
+    fn of<A: Asked>(self, asked: &A) -> Self::Result;
+}
+
+impl Plan {
+    fn with<U: Use>(&self, to: U) -> U::Result {
+        match self {
+            Self::Capacity(asked) => to.of(asked),
+            Self::Cost(asked) => to.of(asked),
+            Self::Handover(asked) => to.of(asked),
+            Self::Label(asked) => to.of(asked),
+            Self::Hardware(asked) => to.of(asked),
+            Self::Prefix(asked) => to.of(asked),
+            Self::Compress(asked) => to.of(asked),
+            Self::Offload(asked) => to.of(asked),
+            Self::Simulate(asked) => to.of(asked),
+        }
+    }
+}
+
+struct Print;
+
+impl Use for Print {
+    type Result = Result<(), Failure>;
+
+    fn of<A: Asked>(self, asked: &A) -> Self::Result {
+        let answer = asked.answer(&Around::of_process()?)?;
+        if asked.wants_json() { output::json(&answer) } else { asked.print(&answer) }
+    }
+}
+
 /// Prints what a plan answers for each model, one after the other, and the warnings of all.
 fn print<A>(
     answers: &[A],
@@ -58,15 +114,5 @@ fn print<A>(
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match &arguments.plan {
-        Plan::Capacity(arguments) => capacity::run(arguments),
-        Plan::Handover(arguments) => handover::run(arguments),
-        Plan::Label(arguments) => label::run(arguments),
-        Plan::Cost(arguments) => cost::run(arguments),
-        Plan::Hardware(arguments) => hardware::run(arguments),
-        Plan::Prefix(arguments) => prefix::run(arguments),
-        Plan::Compress(arguments) => compress::run(arguments),
-        Plan::Offload(arguments) => offload::run(arguments),
-        Plan::Simulate(arguments) => simulate::run(arguments),
-    }
+    arguments.plan.with(Print)
 }

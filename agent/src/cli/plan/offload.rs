@@ -4,21 +4,19 @@ use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::offload::{
     OffloadPlan, OffloadQuestion, Recompute, Restore, Tier, TierGrade, Way, offload,
 };
-use kvscope_sizing::prediction::LinkFit;
 use kvscope_sizing::{Settings, Tokens, UnitSystem, Warning, group_digits};
-use serde::{Deserialize as _, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 
 use super::cost::TypeChoice;
+use super::measured;
 use super::quantity::{
     bytes_per_second, number, rate_words, seconds, sensitivity_words, three_digits, time_words,
 };
-use crate::bench::Store;
+use super::{Around, Asked};
 use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
-use crate::home;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -27,11 +25,12 @@ pub(super) struct Arguments {
     models: Vec<String>,
     #[command(flatten)]
     contexts: Contexts,
-    /// A tier with its β, what each piece adds (α) and what a transfer takes to start: host=50GB/s,15us or nvme=26GB/s,20us,1ms
+    /// A tier with its β, what each piece adds (α) and what a transfer takes to start: host=50GB/s,15us or nvme=26GB/s,20us,1ms;
+    /// where none is given those that this machine's newest run measured, else the GPU's link to the host by its datasheet
     #[arg(long = "tier", value_name = "NAME=RATE[,ALPHA[,START]]")]
     tiers: Vec<String>,
-    /// The tiers of a run of `kvscope bench run --tiers`; of the newest one that has any, where none is named
-    #[arg(long, num_args = 0..=1, default_missing_value = "newest", value_name = "RUN")]
+    /// The tiers of a run of `kvscope bench run --tiers`; of the newest one of this machine, where none is named
+    #[arg(long, num_args = 0..=1, default_missing_value = measured::NEWEST, value_name = "RUN")]
     measured: Option<String>,
     /// What the machine really computes, in 10^12 operations a second
     #[arg(long, value_name = "TFLOPS", required_unless_present = "gpu")]
@@ -55,7 +54,7 @@ pub(super) struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     #[serde(flatten)]
     plan: OffloadPlan,
     /// Where the rate of computing comes from: `given` or `datasheet`.
@@ -64,14 +63,30 @@ struct Answer {
     warnings: Vec<Warning>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Asked for Arguments {
+    type Answer = Vec<Answer>;
+
+    fn answer(&self, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
+        answers(self, around)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, answers: &Vec<Answer>) -> Result<(), Failure> {
+        super::print(answers, text, |answer| (&answer.plan.model, &answer.warnings))
+    }
+}
+
+fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
     let settings = arguments.accounting.logical_settings_and(&["block_size"])?;
-    let context = arguments.contexts.one()?;
     let (flops_per_second, compute_from) = arguments.rate()?;
-    let tiers = arguments.tiers()?;
+    let tiers = arguments.tiers(around)?;
     let mut answers = Vec::new();
     for name in &arguments.models {
-        let model = Model::load_checked(name, arguments.accounting.unknown())?;
+        let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
+        let context = arguments.contexts.one_of(&model.architecture)?;
         let parameters = model.subject().parameters().map_err(|error| model.failure(&error))?;
         let cost = CostOf {
             architecture: &model.architecture,
@@ -93,10 +108,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let warnings = model.architecture.warnings().to_vec();
         answers.push(Answer { plan, compute_from, settings: settings.clone(), warnings });
     }
-    if arguments.json {
-        return output::json(&answers);
-    }
-    super::print(&answers, text, |answer| (&answer.plan.model, &answer.warnings))
+    Ok(answers)
 }
 
 impl Arguments {
@@ -118,17 +130,35 @@ impl Arguments {
         Ok((one as f64 * self.count as f64 * self.efficiency / 100.0, "datasheet"))
     }
 
-    fn tiers(&self) -> Result<Vec<Tier>, Failure> {
+    /// Those that are given, else those that were measured here, else what the datasheet of the GPU says.
+    fn tiers(&self, around: &Around<'_>) -> Result<Vec<Tier>, Failure> {
         let mut tiers = self.tiers.iter().map(|text| given(text)).collect::<Result<Vec<_>, _>>()?;
         if let Some(run) = &self.measured {
-            tiers.extend(measured(run)?);
+            tiers.extend(measured::named(around, run)?.into_iter().map(measured::Fitted::tier));
         }
-        if tiers.is_empty() {
-            return Err(Failure::input(
-                "tier: none is given; add --tier host=50GB/s,15us, or --measured for those of a run",
-            ));
+        if !tiers.is_empty() {
+            return Ok(tiers);
         }
-        Ok(tiers)
+        if let Some(fits) = measured::newest(around, |_| true)? {
+            return Ok(fits.into_iter().map(measured::Fitted::tier).collect());
+        }
+        let gpu = self.gpu.as_deref().map(find_gpu).transpose()?;
+        let link = gpu.and_then(|gpu| gpu.host_link.as_ref().map(|link| (gpu, link)));
+        let (gpu, link) = link.ok_or_else(|| {
+            Failure::input(
+                "tier: none is given, and no run of this machine has any; add --tier host=50GB/s,15us, or measure with `kvscope bench run --tiers dram,file`",
+            )
+        })?;
+        // Each of several GPUs restores its own part.
+        let rate = link.bytes_per_second as f64 * self.count as f64;
+        Ok(vec![Tier {
+            name: "host".to_owned(),
+            start_seconds: 0.0,
+            alpha_seconds: 0.0,
+            beta_bytes_per_second: rate,
+            grade: TierGrade::Datasheet,
+            source: format!("{} of {}, by its datasheet", link.name, gpu.name),
+        }])
     }
 }
 
@@ -153,40 +183,6 @@ fn given(text: &str) -> Result<Tier, Failure> {
         grade: TierGrade::Given,
         source: "given".to_owned(),
     })
-}
-
-/// The tiers that a run measured, by the fits to its transfers back from them.
-fn measured(run: &str) -> Result<Vec<Tier>, Failure> {
-    let store = Store::open(home::runs()?).map_err(Failure::check)?;
-    if run != "newest" {
-        let tiers = tiers_of(run, &store.show(run).map_err(Failure::input)?.run.transfers);
-        if tiers.is_empty() {
-            return Err(Failure::input(format!("measured: {run} has no fits to restored blocks")));
-        }
-        return Ok(tiers);
-    }
-    for summary in store.list().map_err(Failure::check)? {
-        let Ok(read) = store.show(&summary.run) else { continue };
-        let tiers = tiers_of(&summary.run, &read.run.transfers);
-        if !tiers.is_empty() {
-            return Ok(tiers);
-        }
-    }
-    Err(Failure::input("measured: no run has tiers; start one with `kvscope bench run --tiers dram,file`"))
-}
-
-fn tiers_of(run: &str, transfers: &[Value]) -> Vec<Tier> {
-    let mut tiers: Vec<Tier> = Vec::new();
-    for transfer in transfers.iter().filter(|transfer| transfer["direction"] == "restore") {
-        let Ok(fit) = LinkFit::deserialize(&transfer["fitted"]["link"]) else { continue };
-        let word = |key: &str| transfer[key].as_str().unwrap_or_default().to_owned();
-        let name = format!("{}, {}", word("tier"), word("pattern"));
-        if tiers.iter().all(|known| known.name != name) {
-            let source = format!("fitted to {} transfers of run {run}: {}", fit.points, word("medium"));
-            tiers.push(Tier::fitted(name, &fit, source));
-        }
-    }
-    tiers
 }
 
 fn text(answer: &Answer) -> String {
@@ -225,7 +221,7 @@ fn text(answer: &Answer) -> String {
         answer.compute_from,
     )];
     parts.push(table.render());
-    parts.extend(sensitivity_words(&plan.sensitivities, |kappa| format!("κ = {}", three_digits(kappa))));
+    parts.extend(sensitivity_words("κ of the first tier", &plan.sensitivities, three_digits));
     parts.extend(sources);
     format!("{}\n", parts.join("\n").trim_end())
 }
@@ -240,31 +236,4 @@ fn turns(row: &Restore) -> String {
         format!("{way} {}", turn.from_tokens)
     });
     words.collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn tiers_of_a_run_are_those_of_its_fits_to_restored_blocks() {
-        let link = json!({"points": 4, "start_seconds": 1e-4, "alpha_seconds": 2e-6, "beta_bytes_per_second": 5e9, "residuals": []});
-        let transfer = |tier: &str, direction: &str, fitted: Value| json!({"tier": tier, "medium": "memory", "direction": direction, "pattern": "fragments", "fitted": fitted});
-        let transfers = [
-            transfer("dram", "save", json!({"link": link})),
-            transfer("dram", "restore", json!({"link": link})),
-            transfer("dram", "restore", json!({"link": link})),
-            transfer("file", "restore", Value::Null),
-        ];
-        let tiers = tiers_of("r1", &transfers);
-        assert_eq!(tiers.len(), 1);
-        assert_eq!((tiers[0].name.as_str(), tiers[0].grade), ("dram, fragments", TierGrade::Fitted));
-        assert_eq!(tiers[0].source, "fitted to 4 transfers of run r1: memory");
-        assert!(
-            (tiers[0].beta_bytes_per_second - 5e9).abs() < 1.0
-                && (tiers[0].alpha_seconds - 2e-6).abs() < 1e-12
-        );
-    }
 }

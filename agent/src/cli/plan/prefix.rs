@@ -4,11 +4,12 @@ use kvscope_sizing::plan::prefix::{PrefixPlan, PrefixQuestion, SharedPrefix, reu
 use kvscope_sizing::{Tokens, UnitSystem, group_digits};
 
 use super::quantity::percent_words;
+use super::{Around, Asked};
 use crate::cli::request::Accounting;
 use crate::failure::Failure;
-use crate::input;
+use crate::input::Files;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -43,14 +44,30 @@ pub(super) struct Arguments {
 /// Far more token ids than any context has.
 const LARGEST_TOKENS: u64 = 256 << 20;
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Asked for Arguments {
+    type Answer = Vec<PrefixPlan>;
+
+    fn answer(&self, around: &Around<'_>) -> Result<Vec<PrefixPlan>, Failure> {
+        plans(self, around)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, plans: &Vec<PrefixPlan>) -> Result<(), Failure> {
+        super::print(plans, table, |plan| (&plan.model, &plan.warnings))
+    }
+}
+
+fn plans(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<PrefixPlan>, Failure> {
     let settings = arguments.accounting.settings()?;
     let vllm = vllm(arguments.accounting.engine()?)?;
-    let prefix = arguments.prefix()?;
+    let prefix = arguments.prefix(around.files)?;
     let interval = tokens("every", &arguments.every)?;
     let mut plans = Vec::new();
     for name in &arguments.models {
-        let model = Model::load_checked(name, arguments.accounting.unknown())?;
+        let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
         let question = PrefixQuestion {
             model: &model.label,
             architecture: &model.architecture,
@@ -61,10 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
         plans.push(reuse(&question).map_err(|error| model.failure(&error))?);
     }
-    if arguments.json {
-        return output::json(&plans);
-    }
-    super::print(&plans, table, |plan| (&plan.model, &plan.warnings))
+    Ok(plans)
 }
 
 /// The vLLM whose blocks are asked for: the newest where no engine is named.
@@ -79,9 +93,9 @@ fn vllm(engine: Engine) -> Result<Engine, Failure> {
 }
 
 impl Arguments {
-    fn prefix(&self) -> Result<SharedPrefix, Failure> {
+    fn prefix(&self, files: Files<'_>) -> Result<SharedPrefix, Failure> {
         if let (Some(first), Some(second)) = (&self.first_tokens, &self.second_tokens) {
-            return Ok(SharedPrefix::of_ids(&ids(first)?, &ids(second)?)?);
+            return Ok(SharedPrefix::of_ids(&ids(first, files)?, &ids(second, files)?)?);
         }
         let given =
             |name: &str, text: &Option<String>| text.as_ref().map(|text| tokens(name, text)).transpose();
@@ -101,9 +115,9 @@ fn tokens(name: &str, text: &str) -> Result<Tokens, Failure> {
 }
 
 /// Token ids of a file.
-fn ids(file: &str) -> Result<Vec<u64>, Failure> {
-    let text = input::read_text(file, LARGEST_TOKENS, "give the prompt's token ids alone")?;
-    let label = input::label(file);
+fn ids(file: &str, files: Files<'_>) -> Result<Vec<u64>, Failure> {
+    let text = files.read_text(file, LARGEST_TOKENS, "give the prompt's token ids alone")?;
+    let label = files.label(file);
     if text.trim_start().starts_with('[') {
         return serde_json::from_str(&text).map_err(|error| Failure::input(format!("{label}: {error}")));
     }

@@ -84,12 +84,16 @@ pub(super) fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// `matters most: bandwidth; a tenth less gives 2.31 s, a tenth more 1.95 s`
-pub(super) fn sensitivity_words(rows: &[Sensitivity], words: impl Fn(f64) -> String) -> Option<String> {
+/// `matters most to the time: bandwidth; a tenth less gives 2.31 s, a tenth more 1.95 s`
+pub(super) fn sensitivity_words(
+    of: &str,
+    rows: &[Sensitivity],
+    words: impl Fn(f64) -> String,
+) -> Option<String> {
     let first = rows.first()?;
     let side = |value: Option<f64>| value.map_or("no answer".to_owned(), &words);
     Some(format!(
-        "matters most: {}; a tenth less gives {}, a tenth more {}",
+        "matters most to {of}: {}; a tenth less gives {}, a tenth more {}",
         first.input,
         side(first.with_less),
         side(first.with_more)

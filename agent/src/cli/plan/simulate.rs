@@ -6,11 +6,11 @@ use kvscope_sizing::{Bytes, StateModel, Tokens, UnitSystem, Warning, group_digit
 use serde::Serialize;
 
 use super::quantity::{number, percent_words, whole};
+use super::{Around, Asked};
 use crate::cli::request::Accounting;
 use crate::failure::Failure;
-use crate::input;
 use crate::model::Model;
-use crate::output::{self, Figures};
+use crate::output::Figures;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
 const LARGEST_TRACE: u64 = 4 << 30;
 
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     model: String,
     trace: String,
     #[serde(flatten)]
@@ -63,13 +63,29 @@ struct Answer {
     warnings: Vec<Warning>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Asked for Arguments {
+    type Answer = Vec<Answer>;
+
+    fn answer(&self, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
+        answers(self, around)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    fn print(&self, answers: &Vec<Answer>) -> Result<(), Failure> {
+        super::print(answers, text, |answer| (&answer.model, &answer.warnings))
+    }
+}
+
+fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
     let settings = arguments.accounting.logical_settings()?;
     let rates = arguments.rates()?;
-    let (label, trace) = arguments.trace()?;
+    let (label, trace) = arguments.trace(around)?;
     let mut answers = Vec::new();
     for name in &arguments.models {
-        let model = Model::load_checked(name, arguments.accounting.unknown())?;
+        let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
         let state = model.state(&settings)?;
         let tiers = arguments.tiers(&state, trace.block_tokens()).map_err(|why| match why {
             Wrong::Given(failure) => failure,
@@ -91,10 +107,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             warnings: state.warnings().to_vec(),
         });
     }
-    if arguments.json {
-        return output::json(&answers);
-    }
-    super::print(&answers, text, |answer| (&answer.model, &answer.warnings))
+    Ok(answers)
 }
 
 /// What was given, or what a model says to it.
@@ -104,17 +117,22 @@ enum Wrong {
 }
 
 impl Arguments {
-    fn trace(&self) -> Result<(String, Trace), Failure> {
+    fn trace(&self, around: &Around<'_>) -> Result<(String, Trace), Failure> {
         let block = tokens("block", &self.block)?;
         if let Some(count) = &self.synthetic {
             let requests = kvscope_sizing::parse_count(count)
                 .map_err(|why| Failure::input(format!("synthetic: {why}")))?;
+            let most = around.most_made_requests;
+            if requests > most {
+                let most = group_digits(most);
+                return Err(Failure::input(format!("synthetic: {count} requests are more than {most}")));
+            }
             let label = format!("{} made requests, seed {}", group_digits(requests), self.seed);
             return Ok((label, Trace::synthetic(requests, block, self.seed)?));
         }
         let file = self.trace.as_deref().unwrap_or("-");
-        let text = input::read_text(file, LARGEST_TRACE, "give a part of it")?;
-        let label = input::label(file);
+        let text = around.files.read_text(file, LARGEST_TRACE, "give a part of it")?;
+        let label = around.files.label(file);
         let trace = Trace::read(&text, block)
             .map_err(|error| Failure::input(format!("{label}: {}", error.what())))?;
         Ok((label.to_owned(), trace))

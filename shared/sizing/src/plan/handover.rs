@@ -3,11 +3,13 @@
 use serde::Serialize;
 
 use super::capacity::within;
-use super::{Subject, positive};
-use crate::cost::{CostOf, FlopWeights, ModelCost, Types};
+use super::prefill::PrefillAtPeak;
+use super::{Sensitivity, Subject, positive, sensitivities, sensitivity};
+use crate::cost::Types;
 use crate::describe::{RanksHold, TensorParallel, ranks};
 use crate::hardware::{Gpu, Link, links};
 use crate::settings::Settings;
+use crate::size::StateModel;
 use crate::state::ComponentKind;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
@@ -19,6 +21,8 @@ pub struct ChosenLink {
     pub link: String,
     /// `datasheet`, `given` or `fitted`.
     pub grade: &'static str,
+    /// The file, the run or the publication that its figures come from.
+    pub source: String,
     /// Seconds until the first byte.
     pub start_seconds: f64,
     /// α: seconds that each block adds.
@@ -33,6 +37,7 @@ impl ChosenLink {
         Self {
             link: link.id.clone(),
             grade: "datasheet",
+            source: link.source.join("; "),
             start_seconds: 0.0,
             alpha_seconds: 0.0,
             bytes_per_second: link.bytes_per_second as f64,
@@ -115,8 +120,19 @@ pub struct HandoverPlan {
     pub fixed_bytes: Bytes,
     /// The same at every length.
     pub at: Vec<HandoverAt>,
+    /// What a tenth of each input does at the first length.
+    pub sensitivities: HandoverSensitivities,
     /// Assumptions and doubts.
     pub warnings: Vec<Warning>,
+}
+
+/// What a tenth of each input does to the hand-over of the first length, the input that matters most first.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandoverSensitivities {
+    /// To Φ, in bytes a second.
+    pub egress: Vec<Sensitivity>,
+    /// To the seconds after the prefill on the first link, layer by layer.
+    pub layerwise_seconds: Vec<Sensitivity>,
 }
 
 /// The hand-over of one length.
@@ -185,12 +201,14 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
     if question.fleet.is_some_and(|fleet| fleet < question.count) {
         return Err(Error::setting("fleet", "has fewer GPUs than one instance"));
     }
-    let state = crate::size::StateModel::new(subject.architecture, question.settings)?;
-    let at = question.contexts.iter().enumerate().map(|(place, n)| {
+    let state = StateModel::new(subject.architecture, question.settings)?;
+    let prefill = Prefill::of(subject, question)?;
+    let mut at = Vec::with_capacity(question.contexts.len());
+    for (place, n) in question.contexts.iter().enumerate() {
         within(*n, limit)?;
-        let seconds = prefill_seconds(subject, question, place, *n)?;
-        hand_over(subject, question, *n, seconds)
-    });
+        at.push(hand_over(subject, question, *n, prefill.seconds(place, *n)?)?);
+    }
+    let moved = at.first().map(|first| Moved { state: &state, question, prefill: &prefill, first });
     Ok(HandoverPlan {
         model: subject.model.to_owned(),
         gpu: question.gpu.id.clone(),
@@ -203,7 +221,11 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
         },
         slope_bytes_per_token: state.slope(None)?.as_f64(),
         fixed_bytes: state.fixed(None)?,
-        at: at.collect::<Result<_>>()?,
+        sensitivities: HandoverSensitivities {
+            egress: moved.as_ref().map_or_else(Vec::new, Moved::egress),
+            layerwise_seconds: moved.as_ref().map_or_else(Vec::new, Moved::layerwise_seconds),
+        },
+        at,
         warnings: subject.architecture.warnings().to_vec(),
     })
 }
@@ -218,16 +240,14 @@ fn hand_over(
     let payload = Bytes::total(components.iter().map(|part| part.bytes))?;
     let held = Bytes::total(components.iter().map(|part| part.held_by_ranks_bytes))?;
     let egress = payload.get() as f64 / prefill_seconds;
-    let layers = components.iter().map(|part| part.layers).max().unwrap_or(1).max(1) as f64;
+    let layers = layers(&components);
     let link_time = |link: &ChosenLink| {
         let seconds = link.seconds(question.blocks, payload)?;
-        // The last layer can only be sent when it is there; the others hide behind the layers that follow.
-        let layerwise = (seconds / layers).max(seconds - prefill_seconds * (layers - 1.0) / layers);
         Ok(LinkTime {
             link: link.clone(),
             seconds,
             share_of_prefill: seconds / prefill_seconds,
-            layerwise_seconds: layerwise,
+            layerwise_seconds: layerwise(seconds, prefill_seconds, layers),
         })
     };
     Ok(HandoverAt {
@@ -246,9 +266,78 @@ fn hand_over(
     })
 }
 
+/// The most layers that keep one component.
+fn layers(components: &[HandoverPart]) -> f64 {
+    components.iter().map(|part| part.layers).max().unwrap_or(1).max(1) as f64
+}
+
+/// The last layer can only be sent when it is there; the others hide behind the layers that follow.
+fn layerwise(seconds: f64, prefill_seconds: f64, layers: f64) -> f64 {
+    (seconds / layers).max(seconds - prefill_seconds * (layers - 1.0) / layers)
+}
+
+/// The first length, whose inputs are moved.
+struct Moved<'a> {
+    state: &'a StateModel,
+    question: &'a HandoverQuestion<'a>,
+    prefill: &'a Prefill<'a>,
+    first: &'a HandoverAt,
+}
+
+impl Moved<'_> {
+    /// Payload and seconds of the prefill at a moved length, where the prefill is moved too.
+    fn at(&self, context: f64, prefill: f64) -> Option<(Bytes, f64)> {
+        let n = sensitivity::tokens(context)?;
+        let payload = self.state.transferred(n, 1).ok()?;
+        let seconds = match self.prefill {
+            Prefill::Given(_) => prefill,
+            // Given seconds are the input; of estimated ones the rate is, and a longer prompt takes longer.
+            Prefill::Estimated(peak) => peak.seconds(n).ok()? / prefill,
+        };
+        Some((payload, seconds))
+    }
+
+    fn prefill_input(&self) -> (&'static str, f64) {
+        match self.prefill {
+            Prefill::Given(_) => ("prefill time", self.first.prefill_seconds),
+            Prefill::Estimated(_) => ("rate of computing", 1.0),
+        }
+    }
+
+    fn egress(&self) -> Vec<Sensitivity> {
+        let inputs = [("context", self.first.context.get() as f64), self.prefill_input()];
+        sensitivities(&inputs, |of| {
+            let (payload, seconds) = self.at(of[0], of[1])?;
+            Some(payload.get() as f64 / seconds)
+        })
+    }
+
+    fn layerwise_seconds(&self) -> Vec<Sensitivity> {
+        let Some(link) = self.question.links.first() else { return Vec::new() };
+        let inputs = [
+            ("context", self.first.context.get() as f64),
+            self.prefill_input(),
+            ("bandwidth", link.bytes_per_second),
+            ("alpha", link.alpha_seconds),
+            ("start", link.start_seconds),
+        ];
+        let layers = layers(&self.first.components);
+        sensitivities(&inputs, |of| {
+            let (payload, prefill) = self.at(of[0], of[1])?;
+            let moved = ChosenLink {
+                bytes_per_second: of[2],
+                alpha_seconds: of[3],
+                start_seconds: of[4],
+                ..link.clone()
+            };
+            Some(layerwise(moved.seconds(self.question.blocks, payload).ok()?, prefill, layers))
+        })
+    }
+}
+
 /// Bytes of one copy of what a decode worker must receive.
 pub(super) fn payload(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Bytes> {
-    crate::size::StateModel::new(subject.architecture, settings)?.transferred(n, 1)
+    StateModel::new(subject.architecture, settings)?.transferred(n, 1)
 }
 
 /// Components of equal kind and format, with what ranks hold of them.
@@ -294,46 +383,33 @@ fn held_by(tp: u64, division: &TensorParallel, bytes: Bytes) -> Result<Bytes> {
     }
 }
 
-fn prefill_seconds(
-    subject: &Subject<'_>,
-    question: &HandoverQuestion<'_>,
-    place: usize,
-    n: Tokens,
-) -> Result<f64> {
-    match &question.prefill {
-        PrefillTime::Given(seconds) => {
-            let given = seconds.get(place).copied().ok_or_else(|| {
-                let what =
-                    format!("{} for {} lengths; give one for each", seconds.len(), question.contexts.len());
-                Error::setting("prefill_seconds", what)
-            })?;
-            positive("prefill_seconds", given)
-        }
-        PrefillTime::Estimated { percent, types } => {
-            let parameters = subject.parameters()?;
-            let of = CostOf {
-                architecture: subject.architecture,
-                parameters: &parameters,
-                settings: question.settings,
-                types: *types,
-                weights: FlopWeights::plain(),
-            };
-            let share = positive("efficiency", *percent)? / 100.0;
-            let seconds = seconds_at_peak(&of.prefill(n, 1)?, question.gpu)?;
-            positive("context", seconds / question.count as f64 / share)
-        }
-    }
+/// Where the seconds of each prefill come from.
+enum Prefill<'a> {
+    Given(&'a [f64]),
+    Estimated(Box<PrefillAtPeak<'a>>),
 }
 
-/// Seconds of operations at a GPU's datasheet rates.
-pub(super) fn seconds_at_peak(cost: &ModelCost, gpu: &Gpu) -> Result<f64> {
-    cost.rows.iter().filter(|row| row.flops > 0).try_fold(0.0, |sum, row| {
-        // FP32 parts, which are small, are computed beside the matrices.
-        let Some(rate) = gpu.flops_per_second.of(row.operand).or(gpu.flops_per_second.bf16) else {
-            let what =
-                format!("{} has no printed rate for {}; give prefill_seconds", gpu.name, row.operand.name());
-            return Err(Error::setting("gpu", what));
-        };
-        Ok(sum + row.flops as f64 / rate as f64)
-    })
+impl<'a> Prefill<'a> {
+    fn of(subject: &Subject<'a>, question: &HandoverQuestion<'a>) -> Result<Self> {
+        match question.prefill {
+            PrefillTime::Given(seconds) if seconds.len() < question.contexts.len() => {
+                let (given, lengths) = (seconds.len(), question.contexts.len());
+                let what = format!("{given} for {lengths} lengths; give one for each");
+                Err(Error::setting("prefill_seconds", what))
+            }
+            PrefillTime::Given(seconds) => Ok(Self::Given(seconds)),
+            PrefillTime::Estimated { percent, types } => {
+                let gpus = question.count as f64 * positive("efficiency", percent)? / 100.0;
+                let peak = PrefillAtPeak::new(*subject, question.settings, types, question.gpu, gpus)?;
+                Ok(Self::Estimated(Box::new(peak)))
+            }
+        }
+    }
+
+    fn seconds(&self, place: usize, n: Tokens) -> Result<f64> {
+        match self {
+            Self::Given(seconds) => positive("prefill_seconds", seconds[place]),
+            Self::Estimated(peak) => positive("context", peak.seconds(n)?),
+        }
+    }
 }

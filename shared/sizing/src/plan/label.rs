@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::Subject;
-use super::handover::seconds_at_peak;
-use crate::cost::{CostOf, FlopWeights, Types};
+use super::prefill::PrefillAtPeak;
+use super::{Sensitivity, Subject, sensitivities, sensitivity};
+use crate::cost::Types;
 use crate::hardware::Gpu;
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -59,8 +59,19 @@ pub struct LabelPlan {
     pub settings: Settings,
     /// One label a length.
     pub labels: Vec<Label>,
+    /// What a tenth of each input does to the first label.
+    pub sensitivities: LabelSensitivities,
     /// Assumptions and doubts.
     pub warnings: Vec<Warning>,
+}
+
+/// What a tenth of each input does to a label, the input that matters most first.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LabelSensitivities {
+    /// To the bytes that the request holds.
+    pub resident_bytes: Vec<Sensitivity>,
+    /// To the seconds of its prefill; empty where the label has none.
+    pub prefill_seconds: Vec<Sensitivity>,
 }
 
 /// The labels of a model at some lengths, on `count` of a GPU where one is given.
@@ -79,27 +90,66 @@ pub fn label(
     }
     let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
     let state = StateModel::new(subject.architecture, settings)?;
+    let prefill = hardware.map(|(gpu, count)| {
+        let types = Types::of(subject.architecture);
+        PrefillAtPeak::new(*subject, settings, types, gpu, count as f64)
+    });
+    // What the config or the datasheet lacks is no error of a label: it has no such time then.
+    let prefill = prefill.and_then(Result::ok);
     let labels = contexts.iter().map(|n| {
         super::capacity::within(*n, limit)?;
         let read = read_per_step(subject, settings, *n)?;
-        let hardware =
-            hardware.map(|(gpu, count)| on_hardware(subject, settings, *n, read, &state, gpu, count));
+        let resident = state.resident(*n, 1)?;
         Ok(Label {
             context: *n,
-            resident_bytes: state.resident(*n, 1)?,
+            resident_bytes: resident,
             slope_bytes_per_token: state.slope(Some(*n))?,
             fixed_bytes: state.fixed(Some(*n))?,
             read_bytes_per_step: read,
             handover_bytes: state.transferred(*n, 1)?,
             lifecycle_class: lifecycle_class(&state),
-            hardware: hardware.transpose()?,
+            hardware: hardware.map(|(gpu, count)| {
+                let divided = |bytes: Bytes, rate: u64| bytes.get() as f64 / rate as f64 / count as f64;
+                HardwareLabel {
+                    gpu: gpu.id.clone(),
+                    count,
+                    grade: "datasheet",
+                    read_seconds_per_step: divided(read, gpu.memory_bytes_per_second),
+                    prefill_seconds: prefill.as_ref().and_then(|prefill| prefill.seconds(*n).ok()),
+                    restore_seconds: gpu
+                        .host_link
+                        .as_ref()
+                        .map(|link| divided(resident, link.bytes_per_second)),
+                }
+            }),
         })
     });
+    let labels = labels.collect::<Result<Vec<_>>>()?;
+    let moved = |n: Tokens| LabelSensitivities {
+        resident_bytes: moved_resident(&state, n),
+        prefill_seconds: prefill.as_ref().map_or_else(Vec::new, |prefill| moved_prefill(prefill, n)),
+    };
     Ok(LabelPlan {
         model: subject.model.to_owned(),
         settings: settings.clone(),
-        labels: labels.collect::<Result<_>>()?,
+        labels,
+        sensitivities: contexts.first().copied().map(moved).unwrap_or_default(),
         warnings: state.warnings().to_vec(),
+    })
+}
+
+fn moved_resident(state: &StateModel, n: Tokens) -> Vec<Sensitivity> {
+    sensitivities(&[("context", n.get() as f64), ("growing part", 1.0), ("fixed part", 1.0)], |of| {
+        let n = sensitivity::tokens(of[0])?;
+        let fixed = state.fixed(Some(n)).ok()?.get() as f64;
+        let growing = state.resident(n, 1).ok()?.get() as f64 - fixed;
+        Some(growing * of[1] + fixed * of[2])
+    })
+}
+
+fn moved_prefill(prefill: &PrefillAtPeak<'_>, n: Tokens) -> Vec<Sensitivity> {
+    sensitivities(&[("context", n.get() as f64), ("rate of computing", 1.0)], |of| {
+        Some(prefill.seconds(sensitivity::tokens(of[0])?).ok()? / of[1])
     })
 }
 
@@ -127,35 +177,4 @@ fn lifecycle_class(state: &StateModel) -> String {
     };
     let words: Vec<&str> = all.into_iter().filter(|(one, _)| has(*one)).map(|(_, word)| word).collect();
     if words.is_empty() { "none".to_owned() } else { words.join("+") }
-}
-
-fn on_hardware(
-    subject: &Subject<'_>,
-    settings: &Settings,
-    n: Tokens,
-    read: Bytes,
-    state: &StateModel,
-    gpu: &Gpu,
-    count: u64,
-) -> Result<HardwareLabel> {
-    let prefill = subject.parameters().and_then(|parameters| {
-        let of = CostOf {
-            architecture: subject.architecture,
-            parameters: &parameters,
-            settings,
-            types: Types::of(subject.architecture),
-            weights: FlopWeights::plain(),
-        };
-        seconds_at_peak(&of.prefill(n, 1)?, gpu)
-    });
-    let resident = state.resident(n, 1)?.get() as f64;
-    let divided = |bytes: f64, rate: u64| bytes / rate as f64 / count as f64;
-    Ok(HardwareLabel {
-        gpu: gpu.id.clone(),
-        count,
-        grade: "datasheet",
-        read_seconds_per_step: divided(read.get() as f64, gpu.memory_bytes_per_second),
-        prefill_seconds: prefill.ok().map(|seconds| seconds / count as f64),
-        restore_seconds: gpu.host_link.as_ref().map(|link| divided(resident, link.bytes_per_second)),
-    })
 }

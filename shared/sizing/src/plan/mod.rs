@@ -15,6 +15,7 @@ mod handover;
 mod label;
 mod memory;
 mod mix;
+mod prefill;
 mod published;
 mod sensitivity;
 mod subject;
@@ -22,11 +23,12 @@ mod work;
 mod wrong;
 
 pub use capacity::{CapacityAt, CapacityPlan, CapacityQuestion, FrontierPoint, MixCapacity, capacity};
-pub use cost::{CostPlan, CostQuestion, cost};
+pub use cost::{CostPlan, CostQuestion, CostSensitivities, cost};
 pub use handover::{
-    ChosenLink, HandoverAt, HandoverPart, HandoverPlan, HandoverQuestion, LinkTime, PrefillTime, handover,
+    ChosenLink, HandoverAt, HandoverPart, HandoverPlan, HandoverQuestion, HandoverSensitivities, LinkTime,
+    PrefillTime, handover,
 };
-pub use label::{HardwareLabel, Label, LabelPlan, label};
+pub use label::{HardwareLabel, Label, LabelPlan, LabelSensitivities, label};
 pub use memory::{Memory, MemoryQuestion};
 pub use mix::Mix;
 pub(crate) use published::published_figure;

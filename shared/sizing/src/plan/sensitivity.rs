@@ -1,5 +1,7 @@
 use serde::Serialize;
 
+use crate::Tokens;
+
 /// A tenth more or less.
 const STEP: f64 = 0.1;
 
@@ -24,7 +26,18 @@ impl Sensitivity {
     }
 }
 
-/// The answer with each input a tenth less and a tenth more, the input that matters most first.
+/// A count as the answer to a moved input needs it: the nearest whole one, and none above what fits.
+pub(super) fn count(moved: f64) -> Option<u64> {
+    crate::cost::whole(moved).ok()
+}
+
+/// The same as tokens.
+pub(super) fn tokens(moved: f64) -> Option<Tokens> {
+    count(moved).map(Tokens::new)
+}
+
+/// The answer with each input a tenth less and a tenth more, the input that matters most first. An input of zero has no tenth
+/// and no row.
 pub fn sensitivities(
     inputs: &[(&'static str, f64)],
     answer: impl Fn(&[f64]) -> Option<f64>,
@@ -40,6 +53,7 @@ pub fn sensitivities(
     let mut rows: Vec<Sensitivity> = inputs
         .iter()
         .enumerate()
+        .filter(|(_, (_, value))| *value != 0.0)
         .map(|(place, (input, _))| Sensitivity {
             input,
             with_less: at(place, 1.0 - STEP),
@@ -64,6 +78,12 @@ mod tests {
         assert_eq!(order, ["divisor", "dividend", "rest"]);
         assert!((rows[0].with_less.unwrap() - (5.0 / 0.9 + 1.0)).abs() < 1e-12);
         assert!((rows[2].with_more.unwrap() - 6.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_input_of_zero_has_no_row() {
+        let rows = sensitivities(&[("zero", 0.0), ("one", 1.0)], |of| Some(of[0] + of[1]));
+        assert_eq!(rows.iter().map(|row| row.input).collect::<Vec<_>>(), ["one"]);
     }
 
     #[test]

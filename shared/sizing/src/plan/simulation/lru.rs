@@ -86,7 +86,8 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Result<Tail> {
         store.tail.found_tokens.push(found);
         store.keep(blocks, hit);
         if replay.prefetch_blocks > 0 {
-            store.bring(&followers, blocks, hit, replay.prefetch_blocks);
+            // Followers may go round in a circle; no walk has more blocks than there are.
+            store.bring(&followers, blocks, hit, replay.prefetch_blocks.min(distinct.into()));
             followers.learn(blocks);
         }
     }
