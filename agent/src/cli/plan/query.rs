@@ -87,7 +87,7 @@ fn word(options: &Command, given: &str, value: &str) -> Result<Word, Failure> {
 
 /// The options of a plan as a request names them, `model` first where there is one.
 fn names(command: &Command) -> impl Iterator<Item = String> {
-    listed(command).map(|option| name(option))
+    listed(command).map(name)
 }
 
 fn listed(command: &Command) -> impl Iterator<Item = &Arg> {
