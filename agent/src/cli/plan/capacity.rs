@@ -179,9 +179,11 @@ fn text(plan: &CapacityPlan) -> String {
     if !plan.wrong_formulas.is_empty() {
         let _ = writeln!(text, "\n{}", wrong(plan).render().trim_end());
     }
-    if let Some(line) = sensitivity_words("requests of the first length", &plan.sensitivities, |requests| {
-        format!("{requests:.0}")
-    }) {
+    if let Some(line) =
+        sensitivity_words("the requests of the first length", &plan.sensitivities, |requests| {
+            format!("{requests:.0}")
+        })
+    {
         let _ = writeln!(text, "\n{line}");
     }
     text
