@@ -189,10 +189,16 @@ fn every_kernel_agrees_with_the_reference() {
         kvscope_emulation::KERNELS.split_whitespace().filter(|kernel| !ran(kernel)).collect();
     assert!(missing.is_empty(), "no shape runs {missing:?}");
 
-    let ended = end(&mut emulated(home.path(), "skip=kda_bf16_128"), &["kernels", "selftest"]);
+    let ended =
+        end(&mut emulated(home.path(), "skip=kda_bf16_128"), &["kernels", "selftest", "--only", "kda"]);
     assert_eq!(ended.status, Some(1));
     let wrong: Vec<&str> = ended.stdout.lines().filter(|line| line.starts_with("wrong")).collect();
     assert!(wrong.len() == 1 && wrong[0].contains("kda, rows of 128 in bf16"), "{wrong:?}");
+    assert!(ended.stdout.lines().all(|line| line.contains("kda")), "{}", ended.stdout);
+
+    let ended = end(&mut emulated(home.path(), ""), &["kernels", "selftest", "--only", "no such form"]);
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.stderr.contains("no line of the selftest contains `no such form`"), "{}", ended.stderr);
 }
 
 #[test]

@@ -27,6 +27,9 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct Selftest {
+    /// Only the lines that contain this text, such as `kda` or `in fp8`; everything where left out
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    only: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn selftest(arguments: &Selftest) -> Result<(), Failure> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     let begun = Instant::now();
-    let is_emulated = bench::selftest(&mut |outcome: Outcome| {
+    let is_emulated = bench::selftest(&arguments.only, &mut |outcome: Outcome| {
         if !arguments.json {
             // Whoever reads no more of it still gets the exit status.
             let _ = output::figures(&line(&outcome));
@@ -78,6 +81,13 @@ fn selftest(arguments: &Selftest) -> Result<(), Failure> {
         outcomes.push(outcome);
     })
     .map_err(Failure::check)?;
+    if outcomes.is_empty() {
+        let said = format!(
+            "no line of the selftest contains `{}`; run it without --only to see them all",
+            arguments.only
+        );
+        return Err(Failure::input(said));
+    }
     if arguments.json {
         output::json(&SelftestReport { emulated: is_emulated, outcomes: &outcomes })?;
     }
