@@ -2,6 +2,7 @@
 
 mod bench;
 mod cases;
+mod chart;
 mod claims;
 mod compare;
 mod describe;
@@ -63,6 +64,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Run case files: what engines did against what is computed here
     Cases(cases::Arguments),
+    /// A figure as a file: pictures, data, tables for papers
+    Chart(Box<chart::Arguments>),
     /// A start-up log of an engine: what each line means, recomputed, with the differences
     Log(log::Arguments),
     /// Measure this machine, predicted first
@@ -130,6 +133,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Claims(arguments) => claims::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Cases(arguments) => cases::run(&arguments),
+        Command::Chart(arguments) => chart::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),

@@ -1,10 +1,11 @@
 //! The contexts that a slider stops at: sixteen to an octave from 1Ki to 1Mi, all whole.
 
+use kvscope_charts::figures::USUAL_CONTEXTS;
 use kvscope_sizing::Tokens;
 
 /// First and last context of the slider and of a usual figure.
-pub(crate) const FIRST: Tokens = Tokens::new(1 << 10);
-pub(crate) const LAST: Tokens = Tokens::new(1 << 20);
+pub(crate) const FIRST: Tokens = USUAL_CONTEXTS.0;
+pub(crate) const LAST: Tokens = USUAL_CONTEXTS.1;
 
 const PER_OCTAVE: u64 = 16;
 

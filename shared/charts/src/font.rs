@@ -45,6 +45,20 @@ pub const FONT_FILES: [FontFile; 2] = [
     },
 ];
 
+/// Both faces as a style sheet that needs no other file.
+#[cfg(feature = "font-bytes")]
+pub(crate) fn style_sheet() -> String {
+    use base64::Engine as _;
+    let face = |file: &FontFile| {
+        let data = base64::engine::general_purpose::STANDARD.encode(file.woff2);
+        let FontFile { weight, .. } = file;
+        format!(
+            "@font-face{{font-family:'{FAMILY}';font-weight:{weight};src:url(data:font/woff2;base64,{data}) format('woff2')}}"
+        )
+    };
+    format!("<style>{}</style>", FONT_FILES.iter().map(face).collect::<String>())
+}
+
 /// The font's copyright line and the text of its licence.
 #[cfg(feature = "font-bytes")]
 pub const LICENCE: &str = include_str!("../../../assets/site/fonts-licence.txt");

@@ -71,6 +71,13 @@ pub fn context(tokens: Tokens) -> String {
     format!("{tokens} {unit}")
 }
 
+/// Whether a table's cell is a number, also that of the row that was set.
+pub(crate) fn is_number(cell: &str) -> bool {
+    let number = cell.strip_suffix(" (set)").unwrap_or(cell);
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | 'e' | '-' | '+');
+    number.contains(|c: char| c.is_ascii_digit()) && number.chars().all(is_part)
+}
+
 /// `count things`, with `thing` for one.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", kvscope_sizing::group_digits(count), if count == 1 { one } else { many })

@@ -1,7 +1,8 @@
 //! Every figure of kvscope: plain data → layout → [`Scene`] (a display list) → painters.
 //!
 //! The crate runs in WASM and natively, does no I/O and reads no clock; equal input gives an equal scene and a byte-equal
-//! SVG. It takes finished numbers (exact [`Bytes`](kvscope_sizing::Bytes), seconds) and computes none of its own.
+//! SVG. It takes finished numbers (exact [`Bytes`](kvscope_sizing::Bytes), seconds) and computes none of its own;
+//! `figures::layer_strip` asks `sizing` for them.
 //!
 //! # From data to screen
 //!
@@ -13,7 +14,8 @@
 //! 4. On pointer moves `hit(point)` finds the nearest sample by binary search, and `overlay(&cursor)` makes a small
 //!    scene with the cursor line, the dots and the values beside the names. Paint it on a second canvas.
 //! 5. [`paint::drawing::paint`] paints a scene through any `plotters` backend, [`paint::svg::svg`] writes it as SVG.
-//!    For an export, [`titled`] puts the finding ([`headline()`]) above a scene.
+//!    [`export`] writes a figure with all that was asked as picture, data and tables; [`titled`] puts the finding
+//!    ([`headline()`]) above its scene.
 //!
 //! ```
 //! use kvscope_charts::figures::{Cursor, GrowthInput, GrowthScale, Provenance, Series, sample_contexts};
@@ -57,6 +59,7 @@
 //! table of the embedded font ([`font`], [`text`]).
 
 mod colour;
+pub mod export;
 pub mod figures;
 pub mod font;
 pub mod headline;
@@ -70,6 +73,7 @@ mod theme;
 mod titled;
 
 pub use colour::Colour;
+pub use export::Export;
 pub use figures::{FigureError, Growth, Latency, Layers, Residuals};
 pub use headline::headline;
 pub use scene::{Ink, Point, Rect, Scene, Size};

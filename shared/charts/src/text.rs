@@ -86,6 +86,12 @@ pub fn wrapped(text: &str, size: f64, weight: Weight, limit: f64) -> Vec<String>
     lines
 }
 
+/// Whether the embedded font has the character.
+#[cfg(feature = "files")]
+pub(crate) fn is_covered(character: char) -> bool {
+    known(tables::REGULAR, u32::from(character)).is_some()
+}
+
 fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches([',', '.', ';']);
     let bytes = word.strip_suffix('B').is_some_and(|prefix| {
@@ -99,16 +105,17 @@ fn is_unit(word: &str) -> bool {
 
 fn advance(table: &[(u32, &[u16])], character: char) -> f64 {
     let code = u32::from(character);
-    let run = table.partition_point(|(first, _)| *first <= code);
-    let known = run.checked_sub(1).and_then(|run| {
-        let (first, advances) = table[run];
-        advances.get(usize::try_from(code - first).ok()?)
-    });
-    match known {
-        Some(&advance) => f64::from(advance),
+    match known(table, code) {
+        Some(advance) => f64::from(advance),
         None if is_full_width(code) => tables::UNITS_PER_EM,
         None => 0.56 * tables::UNITS_PER_EM,
     }
+}
+
+fn known(table: &[(u32, &[u16])], code: u32) -> Option<u16> {
+    let run = table.partition_point(|(first, _)| *first <= code);
+    let (first, advances) = table[run.checked_sub(1)?];
+    advances.get(usize::try_from(code - first).ok()?).copied()
 }
 
 /// Whether a character takes one em: CJK, kana, hangul, full-width forms.

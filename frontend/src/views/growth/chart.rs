@@ -1,4 +1,4 @@
-use kvscope_charts::figures::{GrowthInput, GrowthScale, Hit};
+use kvscope_charts::figures::{GrowthInput, GrowthScale, Hit, contexts_around};
 use kvscope_charts::scene::Point;
 use kvscope_charts::{Growth, Size};
 use kvscope_protocol::AxisScale;
@@ -6,7 +6,7 @@ use kvscope_sizing::{Tokens, UnitSystem};
 use leptos::ev;
 use leptos::prelude::*;
 
-use super::curves::{Curves, Room, cursor, curves, domain_around};
+use super::curves::{Curves, Room, cursor, curves};
 use super::keys::move_by_key;
 use super::room::room;
 use super::tooltip::tooltip;
@@ -22,7 +22,7 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
     let table_is_open = RwSignal::new(false);
     // The axis changes only when the cursor leaves it, so its octaves are a memo of their own.
     let octaves = Memo::new(move |_| {
-        let (low, high) = domain_around(page.context());
+        let (low, high) = contexts_around(page.context());
         u64::from(low.get().ilog2()) * 64 + u64::from(high.get().ilog2())
     });
     let domain = move || {

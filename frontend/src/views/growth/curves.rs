@@ -6,7 +6,6 @@ use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{Bytes, LargestContext, Tokens};
 
 use crate::state::{Chosen, Page};
-use crate::ui::context_steps;
 
 /// Exact values of everything that could be sized.
 #[derive(Debug)]
@@ -98,13 +97,6 @@ fn three_digits(n: u64) -> u64 {
     (n + unit / 2) / unit * unit
 }
 
-/// 1Ki to 1Mi, further where the cursor is.
-pub(super) fn domain_around(context: Tokens) -> (Tokens, Tokens) {
-    let low = (1_u64 << context.get().max(1).ilog2()).min(context_steps::FIRST.get());
-    let high = context.get().next_power_of_two().max(context_steps::LAST.get());
-    (Tokens::new(low), Tokens::new(high))
-}
-
 /// Exact values at any context: those of the figure where it was sampled, else asked for.
 pub(super) fn cursor(page: Page, growth: &Growth, context: Tokens, emphasis: Option<usize>) -> Cursor {
     let sampled = growth.cursor_at(context);
@@ -135,14 +127,5 @@ mod tests {
         assert_eq!(three_digits(103_219), 103_000);
         assert_eq!(three_digits(999_600), 1_000_000);
         assert_eq!(three_digits(7), 7);
-    }
-
-    #[test]
-    fn the_axis_reaches_the_cursor() {
-        let ends = |tokens| domain_around(Tokens::new(tokens));
-        assert_eq!(ends(100_000), (Tokens::new(1 << 10), Tokens::new(1 << 20)));
-        assert_eq!(ends(100), (Tokens::new(64), Tokens::new(1 << 20)));
-        assert_eq!(ends(3_000_000), (Tokens::new(1 << 10), Tokens::new(1 << 22)));
-        assert_eq!(ends(1), (Tokens::new(1), Tokens::new(1 << 20)));
     }
 }

@@ -1,7 +1,7 @@
 use kvscope_charts::Layers;
-use kvscope_charts::figures::{Layer, LayerPart, LayerStrip, LayersInput, PartGrowth};
+use kvscope_charts::figures::{LayerStrip, LayersInput, StripName, layer_strip, layers_reach};
 use kvscope_charts::scene::Point;
-use kvscope_sizing::{Bytes, StateModel, Tokens};
+use kvscope_sizing::Tokens;
 use leptos::ev;
 use leptos::prelude::*;
 
@@ -45,7 +45,7 @@ fn layers(page: Page, width: f64) -> Option<Shared<Drawn>> {
     let input = LayersInput {
         strips: &strips(context),
         context,
-        reach: reach(&strips(context_steps::FIRST), &strips(context_steps::LAST)),
+        reach: layers_reach(&strips(context_steps::FIRST), &strips(context_steps::LAST)),
         units: page.view(|view| view.units),
         width,
     };
@@ -56,36 +56,6 @@ fn layers(page: Page, width: f64) -> Option<Shared<Drawn>> {
 /// One version's layers at a context; none where it cannot be sized.
 fn strip(chosen: &Chosen, context: Tokens, batch: u64) -> Option<LayerStrip> {
     let (model, state) = (chosen.model.as_ref()?, chosen.state.as_ref().ok()?);
-    let classes: Vec<Layer> = (0..model.architecture.classes().len())
-        .map(|class| Layer { parts: parts(state, class, context, batch) })
-        .collect();
-    let layers = (0..model.architecture.layer_count()).map(|layer| {
-        model.architecture.class_of(layer).map_or_else(Layer::default, |class| classes[class].clone())
-    });
-    Some(LayerStrip {
-        id: chosen.id.clone(),
-        name: chosen.name.clone(),
-        colour: chosen.colour,
-        layers: layers.collect(),
-        slope: state.slope(Some(context)).ok(),
-        fixed: state.fixed(Some(context)).ok(),
-    })
-}
-
-fn parts(state: &StateModel, class: usize, context: Tokens, batch: u64) -> Vec<LayerPart> {
-    let part = |component: &std::sync::Arc<kvscope_sizing::StateComponent>| {
-        let bytes = component.bytes(context).ok()?.times(batch).ok()?;
-        let growth =
-            if component.growth.grows_at(Some(context)) { PartGrowth::Growing } else { PartGrowth::Still };
-        Some(LayerPart { kind: component.kind, bytes, growth })
-    };
-    state.class_components(class).iter().filter_map(part).collect()
-}
-
-/// Least and most bytes that a layer keeps from one end of the slider to the other, so that bars grow with it.
-fn reach(at_first: &[LayerStrip], at_last: &[LayerStrip]) -> Option<(Bytes, Bytes)> {
-    fn kept(strips: &[LayerStrip]) -> impl Iterator<Item = Bytes> {
-        strips.iter().flat_map(|strip| &strip.layers).map(Layer::bytes).filter(|bytes| *bytes > Bytes::ZERO)
-    }
-    Some((kept(at_first).min()?, kept(at_last).max()?))
+    let named = StripName { id: chosen.id.clone(), name: chosen.name.clone(), colour: chosen.colour };
+    Some(layer_strip(named, &model.architecture, state, context, batch))
 }

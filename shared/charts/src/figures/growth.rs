@@ -2,6 +2,7 @@ use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits};
 
 use super::curves::{Curve, Curves, Readings, Ring, Rule, Spec};
 use super::{FigureError, Provenance, Standing, Table};
+use crate::export::{Cell, Column, Data, Mark, Plot};
 use crate::label::{self, Quantity};
 use crate::palette::SeriesColour;
 use crate::scale::ScaleKind;
@@ -323,6 +324,38 @@ impl Growth {
             cells
         };
         Table { head, rows: contexts.into_iter().map(row).collect() }
+    }
+
+    /// Exact bytes as rows: a line's points one after the other, logical before reserved.
+    pub fn data(&self) -> Data {
+        let mut rows = Vec::new();
+        for series in &self.series {
+            for (accounting, values) in [("logical", &series.values), ("reserved", &series.reserved)] {
+                for (sample, bytes) in values.iter().enumerate() {
+                    rows.push(vec![
+                        Cell::Text(series.name.clone()),
+                        Cell::Text(accounting.to_owned()),
+                        Cell::Whole(self.curves.context(sample).get()),
+                        Cell::Whole(bytes.get()),
+                    ]);
+                }
+            }
+        }
+        let columns = vec![
+            Column { name: "model", title: "model" },
+            Column { name: "accounting", title: "accounting" },
+            Column { name: "context_tokens", title: "context (tokens)" },
+            Column { name: "state_bytes", title: "state (bytes)" },
+        ];
+        let plot = Plot {
+            mark: Mark::Line,
+            x: "context_tokens",
+            y: "state_bytes",
+            colour: "model",
+            second: Some("accounting"),
+            powers: self.scale != GrowthScale::Linear,
+        };
+        Data { columns, rows, plot }
     }
 
     /// Whether an engine was asked what it reserves for a series, and refuses it.

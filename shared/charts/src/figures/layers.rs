@@ -2,6 +2,7 @@ use kvscope_sizing::{Bytes, BytesPerToken, ComponentKind, Tokens, UnitSystem, gr
 
 use super::curves::{check_room, identifier};
 use super::{FigureError, Table};
+use crate::export::{Cell, Column, Data, Mark, Plot};
 use crate::label;
 use crate::palette::SeriesColour;
 use crate::scene::{Anchor, Group, Ink, Node, Point, Rect, Role, Scene, Size, Stroke, Text, Texture, Weight};
@@ -87,6 +88,15 @@ pub enum PartGrowth {
     Still,
 }
 
+impl PartGrowth {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Growing => "yes",
+            Self::Still => "no",
+        }
+    }
+}
+
 /// What lies under the pointer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LayersHit {
@@ -167,6 +177,40 @@ impl Layers {
         (layer < self.strips[strip].layers.len()).then_some(LayersHit { strip, layer })
     }
 
+    /// Exact bytes of every part of every layer, as rows. Layers count from 0, as in configs and engines.
+    pub fn data(&self) -> Data {
+        let mut rows = Vec::new();
+        for strip in &self.strips {
+            for (index, layer) in strip.layers.iter().enumerate() {
+                rows.extend(layer.parts.iter().map(|part| {
+                    vec![
+                        Cell::Text(strip.name.clone()),
+                        Cell::Whole(index as u64),
+                        Cell::Text(part.kind.name().to_owned()),
+                        Cell::Whole(part.bytes.get()),
+                        Cell::Text(part.growth.word().to_owned()),
+                    ]
+                }));
+            }
+        }
+        let columns = vec![
+            Column { name: "model", title: "model" },
+            Column { name: "layer", title: "layer" },
+            Column { name: "component", title: "component" },
+            Column { name: "state_bytes", title: "state (bytes)" },
+            Column { name: "grows", title: "grows" },
+        ];
+        let plot = Plot {
+            mark: Mark::Bar,
+            x: "layer",
+            y: "state_bytes",
+            colour: "component",
+            second: Some("model"),
+            powers: false,
+        };
+        Data { columns, rows, plot }
+    }
+
     /// Exact bytes of every part of every layer.
     pub fn table(&self) -> Table {
         let head = ["model", "layer", "keeps", "bytes", "grows"];
@@ -174,16 +218,12 @@ impl Layers {
         for strip in &self.strips {
             for (index, layer) in strip.layers.iter().enumerate() {
                 for part in &layer.parts {
-                    let grows = match part.growth {
-                        PartGrowth::Growing => "yes",
-                        PartGrowth::Still => "no",
-                    };
                     rows.push(vec![
                         strip.name.clone(),
                         index.to_string(),
                         part.kind.name().to_owned(),
                         group_digits(part.bytes.get()),
-                        grows.to_owned(),
+                        part.growth.word().to_owned(),
                     ]);
                 }
             }

@@ -5,6 +5,7 @@ mod growth;
 mod latency;
 mod layers;
 mod marks;
+mod of_state;
 mod residuals;
 mod spread;
 mod table;
@@ -13,6 +14,7 @@ pub use growth::{Cursor, Growth, GrowthInput, GrowthScale, Hit, Limit, MeasuredB
 pub use latency::{Latency, LatencyCursor, LatencyInput, LatencySeries, MeasuredSeconds};
 pub use layers::{Layer, LayerPart, LayerStrip, Layers, LayersHit, LayersInput, PartGrowth};
 pub use marks::Standing;
+pub use of_state::{StripName, USUAL_CONTEXTS, contexts_around, layer_strip, layers_reach};
 pub use residuals::{ResidualPoint, ResidualSeries, Residuals, ResidualsInput};
 pub use table::Table;
 

@@ -12,6 +12,20 @@ use crate::{Ink, Theme};
 /// Draws `scene` on the theme's paper. `prefix` goes before every id, so that several drawings can share a page; it may be
 /// empty.
 pub fn svg(scene: &Scene, theme: &Theme, prefix: &str) -> String {
+    document(scene, theme, prefix, &Extras::default())
+}
+
+/// What a drawing carries besides what it shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras<'a> {
+    /// What it was made from, for programs; may be empty.
+    pub(crate) metadata: &'a str,
+    /// Whether the font is put in, where this program has it (`font-bytes`).
+    pub(crate) is_embedding: bool,
+}
+
+/// The same with extras.
+pub(crate) fn document(scene: &Scene, theme: &Theme, prefix: &str, extras: &Extras<'_>) -> String {
     let mut writer = Writer { out: String::with_capacity(16 * 1024), theme, prefix, depth: 1 };
     let (width, height) = (number(scene.size.width), number(scene.size.height));
     let _ = writeln!(
@@ -23,6 +37,13 @@ pub fn svg(scene: &Scene, theme: &Theme, prefix: &str) -> String {
     );
     writer.line(&format!("<title id=\"{prefix}title\">{}</title>", escaped(&scene.title)));
     writer.line(&format!("<desc id=\"{prefix}description\">{}</desc>", escaped(&scene.description)));
+    if !extras.metadata.is_empty() {
+        writer.line(&format!("<metadata>{}</metadata>", escaped(extras.metadata)));
+    }
+    #[cfg(feature = "font-bytes")]
+    if extras.is_embedding {
+        writer.line(&font::style_sheet());
+    }
     let paper = theme.resolve(Ink::Paper).hex();
     writer.line(&format!("<rect width=\"{width}\" height=\"{height}\" fill=\"{paper}\"/>"));
     writer.nodes(&scene.nodes);

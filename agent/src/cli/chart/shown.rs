@@ -1,0 +1,121 @@
+//! The versions that a figure shows, and the words that say what was asked of them.
+
+use clap::Args;
+use kvscope_charts::palette::{SeriesColour, assign_colours};
+use kvscope_protocol::{AxisScale, ViewState};
+use kvscope_sizing::engine::{Engine, EngineKind};
+use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, group_digits};
+
+use crate::cli::request::{Accounting, Contexts, warn_of_all};
+use crate::failure::Failure;
+use crate::model::Model;
+
+/// What every figure of state takes.
+#[derive(Args, Debug)]
+pub(super) struct Asked {
+    /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
+    #[arg(required = true, value_name = "MODEL")]
+    models: Vec<String>,
+    #[command(flatten)]
+    pub(super) contexts: Contexts,
+    #[command(flatten)]
+    pub(super) accounting: Accounting,
+    /// Units of bytes
+    #[arg(long, default_value = "GB", value_parser = ["GB", "GiB"], value_name = "UNIT")]
+    units: String,
+}
+
+/// A version with its state, its name and its colour.
+pub(super) struct Shown {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) colour: SeriesColour,
+    pub(super) model: Model,
+    pub(super) state: StateModel,
+}
+
+impl Asked {
+    /// Reads every version; the first that cannot be sized ends it. Warnings are told.
+    pub(super) fn versions(&self, settings: &Settings) -> Result<Vec<Shown>, Failure> {
+        let models = self.models.iter().map(|name| Model::load_checked(name, self.accounting.unknown()));
+        let models: Vec<Model> = models.collect::<Result<_, _>>()?;
+        let family =
+            |model: &Model| model.entry.map_or_else(|| model.label.clone(), |entry| entry.family.clone());
+        let families: Vec<String> = models.iter().map(family).collect();
+        let colours = assign_colours(&families.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut shown = Vec::new();
+        for (model, colour) in models.into_iter().zip(colours) {
+            let state = model.state(settings)?;
+            let name = model.entry.map_or_else(|| model.shown.clone(), |entry| entry.name.clone());
+            shown.push(Shown { id: model.label.clone(), name, colour, model, state });
+        }
+        warn_of_all(shown.iter().map(|one| (one.model.shown.as_str(), one.state.warnings())));
+        Ok(shown)
+    }
+
+    pub(super) fn units(&self) -> UnitSystem {
+        if self.units == "GiB" { UnitSystem::Binary } else { UnitSystem::Decimal }
+    }
+
+    /// What was asked, by name: all that changes a figure.
+    pub(super) fn inputs(
+        &self,
+        versions: &[Shown],
+        engine: &Engine,
+        settings: &Settings,
+        (context, batch): (Tokens, u64),
+    ) -> Vec<(String, String)> {
+        let names: Vec<&str> = versions.iter().map(|one| one.model.shown.as_str()).collect();
+        let mut inputs = vec![
+            ("models".to_owned(), names.join(", ")),
+            ("context".to_owned(), context.to_string()),
+            ("batch".to_owned(), group_digits(batch)),
+            ("engine".to_owned(), engine.to_string()),
+        ];
+        let set = Settings::NAMES.iter().filter_map(|name| Some(((*name).to_owned(), settings.value(name)?)));
+        inputs.extend(set);
+        inputs
+    }
+
+    /// The page's link to the same view, from its `?` on; empty where a link cannot say it: files are not in links.
+    pub(super) fn link(
+        &self,
+        versions: &[Shown],
+        engine: &Engine,
+        settings: &Settings,
+        (context, batch): (Tokens, u64),
+        scale: AxisScale,
+    ) -> String {
+        if versions.iter().any(|one| one.model.entry.is_none()) {
+            return String::new();
+        }
+        let view = ViewState {
+            models: versions.iter().map(|one| one.id.clone()).collect(),
+            context,
+            batch,
+            kv_format: settings.kv_dtype,
+            index_format: settings.index_dtype,
+            state_format: settings.state_dtype,
+            engine: engine.clone(),
+            engine_own: settings.clone(),
+            units: self.units(),
+            scale,
+            ..ViewState::default()
+        };
+        let query = view.to_query();
+        let (opened, notices) = ViewState::from_query(&query);
+        let answered = match engine.kind() {
+            EngineKind::Logical => opened.settings(),
+            _ => opened.engine_settings().unwrap_or_default(),
+        };
+        if answered == *settings && notices.is_empty() { format!("?{query}") } else { String::new() }
+    }
+}
+
+/// `Resident state of one request`
+pub(super) fn resident_state(batch: u64) -> String {
+    match batch {
+        1 => "Resident state of one request".to_owned(),
+        count => format!("Resident state of {} requests", group_digits(count)),
+    }
+}
