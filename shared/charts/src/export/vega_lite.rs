@@ -7,9 +7,8 @@ use super::{Export, json as rows};
 pub(super) fn vega_lite(export: &Export) -> String {
     let data = &export.data;
     let plot = data.plot;
-    let scale = |base: u64| match plot.powers {
-        true => json!({"type": "log", "base": base}),
-        false => json!({"type": "linear"}),
+    let scale = |base: u64| {
+        if plot.powers { json!({"type": "log", "base": base}) } else { json!({"type": "linear"}) }
     };
     let bars = plot.mark == Mark::Bar;
     let mut x = json!({"field": plot.x, "type": if bars { "ordinal" } else { "quantitative" }, "title": data.title(plot.x)});
