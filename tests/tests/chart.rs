@@ -1,4 +1,5 @@
 //! `kvscope chart`: figures as files, with the numbers of `kvscope size`.
+#![allow(clippy::unwrap_used, reason = "a panic is a test's report")]
 
 use std::fs;
 

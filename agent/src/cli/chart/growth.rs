@@ -10,7 +10,7 @@ use kvscope_sizing::engine::{Engine, EngineKind, Query, ranks, reserved_bytes, r
 use kvscope_sizing::{Bytes, Settings, Tokens};
 
 use super::Written;
-use super::shown::{Asked, Shown, resident_state};
+use super::shown::{Asked, Shown, inputs, resident_state};
 use crate::failure::Failure;
 
 /// About as many contexts as the page computes for a figure of this width.
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         scene: growth.scene().clone().with(growth.overlay(&cursor)),
         title,
         note: format!("{} · {accounting} · computed", resident_state(at.1)),
-        inputs: asked.inputs(&versions, &engine, &settings, at),
+        inputs: inputs(&versions, &engine, &settings, at),
         data: growth.data(),
         table: growth.table(Some(&cursor)),
         origin: written.origin(link)?,

@@ -9,7 +9,7 @@ use kvscope_sizing::Tokens;
 use kvscope_sizing::engine::{Engine, EngineKind};
 
 use super::Written;
-use super::shown::{Asked, resident_state};
+use super::shown::{Asked, inputs, resident_state};
 use crate::cli::request::hide_engines;
 use crate::failure::Failure;
 
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         scene: figure.scene().clone(),
         title: format!("What each layer keeps at {}", context(n)),
         note: format!("{} · logical bytes · computed", resident_state(batch)),
-        inputs: asked.inputs(&versions, &logical, &settings, at),
+        inputs: inputs(&versions, &logical, &settings, at),
         data: figure.data(),
         table: figure.table(),
         origin: written.origin(asked.link(&versions, &logical, &settings, at, AxisScale::Log))?,

@@ -57,26 +57,6 @@ impl Asked {
         if self.units == "GiB" { UnitSystem::Binary } else { UnitSystem::Decimal }
     }
 
-    /// What was asked, by name: all that changes a figure.
-    pub(super) fn inputs(
-        &self,
-        versions: &[Shown],
-        engine: &Engine,
-        settings: &Settings,
-        (context, batch): (Tokens, u64),
-    ) -> Vec<(String, String)> {
-        let names: Vec<&str> = versions.iter().map(|one| one.model.shown.as_str()).collect();
-        let mut inputs = vec![
-            ("models".to_owned(), names.join(", ")),
-            ("context".to_owned(), context.to_string()),
-            ("batch".to_owned(), group_digits(batch)),
-            ("engine".to_owned(), engine.to_string()),
-        ];
-        let set = Settings::NAMES.iter().filter_map(|name| Some(((*name).to_owned(), settings.value(name)?)));
-        inputs.extend(set);
-        inputs
-    }
-
     /// The page's link to the same view, from its `?` on; empty where a link cannot say it: files are not in links.
     pub(super) fn link(
         &self,
@@ -110,6 +90,25 @@ impl Asked {
         };
         if answered == *settings && notices.is_empty() { format!("?{query}") } else { String::new() }
     }
+}
+
+/// What was asked, by name: all that changes a figure.
+pub(super) fn inputs(
+    versions: &[Shown],
+    engine: &Engine,
+    settings: &Settings,
+    (context, batch): (Tokens, u64),
+) -> Vec<(String, String)> {
+    let names: Vec<&str> = versions.iter().map(|one| one.model.shown.as_str()).collect();
+    let mut inputs = vec![
+        ("models".to_owned(), names.join(", ")),
+        ("context".to_owned(), context.to_string()),
+        ("batch".to_owned(), group_digits(batch)),
+        ("engine".to_owned(), engine.to_string()),
+    ];
+    let set = Settings::NAMES.iter().filter_map(|name| Some(((*name).to_owned(), settings.value(name)?)));
+    inputs.extend(set);
+    inputs
 }
 
 /// `Resident state of one request`
