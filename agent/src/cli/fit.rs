@@ -3,29 +3,18 @@ use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, ranks, report};
 use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
-use super::request::{Accounting, Contexts, warn};
+use super::request::{Request, warn};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
-    #[arg(required = true, value_name = "MODEL")]
-    models: Vec<String>,
+    #[command(flatten)]
+    request: Request,
     /// Bytes for state, after weights and everything else: 80GB, 40GiB
     #[arg(long, value_name = "BYTES")]
     memory: String,
-    #[command(flatten)]
-    contexts: Contexts,
-    #[command(flatten)]
-    accounting: Accounting,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print comma-separated values
-    #[arg(long)]
-    csv: bool,
 }
 
 /// What fits, found by inverting the growth function or what the engine reserves: exact to one token and one request.
@@ -53,24 +42,24 @@ struct BatchAt {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.accounting.settings()?;
-    let engine = arguments.accounting.engine()?;
+    let settings = arguments.request.accounting.settings()?;
+    let engine = arguments.request.accounting.engine()?;
     let memory = Bytes::given(&arguments.memory)?;
-    let batch = arguments.contexts.batch()?;
-    let contexts = arguments.contexts.tokens()?;
+    let batch = arguments.request.contexts.batch()?;
+    let contexts = arguments.request.contexts.tokens()?;
     let mut fits = Vec::new();
     let mut warnings = Vec::new();
-    for name in &arguments.models {
-        let model = Model::load_checked(name, arguments.accounting.unknown())?;
+    for name in &arguments.request.models {
+        let model = Model::load_checked(name, arguments.request.accounting.unknown())?;
         let question = Question { engine: &engine, settings: &settings, memory, batch, contexts: &contexts };
         let (fit, doubts) = question.answer(&model).map_err(|error| model.failure(&error))?;
         fits.push(fit);
         warnings.extend(doubts.into_iter().map(|warning| (model.shown.clone(), warning)));
     }
-    if arguments.json {
+    if arguments.request.json {
         return output::json(&fits);
     }
-    if arguments.csv {
+    if arguments.request.csv {
         output::figures(&exact_rows(&fits).csv())?;
     } else {
         output::figures(&table(&fits, &shown(memory, &arguments.memory), batch).render())?;

@@ -10,6 +10,24 @@ use crate::failure::Failure;
 use crate::given;
 use crate::output;
 
+// What is asked of several models at once, and how the answer is printed. Its words would be those of the commands.
+#[derive(Args, Debug)]
+pub(super) struct Request {
+    /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
+    #[arg(required = true, value_name = "MODEL")]
+    pub(super) models: Vec<String>,
+    #[command(flatten)]
+    pub(super) contexts: Contexts,
+    #[command(flatten)]
+    pub(super) accounting: Accounting,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(super) json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    pub(super) csv: bool,
+}
+
 /// Contexts and batch.
 #[derive(Args, Debug)]
 pub(super) struct Contexts {

@@ -1,29 +1,12 @@
 mod engine;
 
-use clap::Args;
 use kvscope_sizing::{Size, UnitSystem};
 
-use super::request::{Accounting, Contexts, warn_of_all};
+pub(super) use super::request::Request as Arguments;
+use super::request::warn_of_all;
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
-
-#[derive(Args, Debug)]
-pub(super) struct Arguments {
-    /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
-    #[arg(required = true, value_name = "MODEL")]
-    models: Vec<String>,
-    #[command(flatten)]
-    contexts: Contexts,
-    #[command(flatten)]
-    accounting: Accounting,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print comma-separated values
-    #[arg(long)]
-    csv: bool,
-}
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.settings()?;
