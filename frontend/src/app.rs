@@ -15,9 +15,15 @@ use crate::views::claims::claims_room;
 use crate::views::growth::GrowthRoom;
 use crate::views::log::{self, log_room};
 use crate::views::measure::MeasureRoom;
+use crate::views::versions::versions_room;
 
-const DOORS: [(Room, &str); 4] =
-    [(Room::Growth, "Growth"), (Room::Claims, "Claims"), (Room::Log, "Log"), (Room::Measure, "Measure")];
+const DOORS: [(Room, &str); 5] = [
+    (Room::Growth, "Growth"),
+    (Room::Versions, "Versions"),
+    (Room::Claims, "Claims"),
+    (Room::Log, "Log"),
+    (Room::Measure, "Measure"),
+];
 
 /// The page.
 #[component]
@@ -31,6 +37,7 @@ pub(crate) fn App() -> impl IntoView {
 
     let room = move || match page.room() {
         Room::Growth => view! { <GrowthRoom/> }.into_any(),
+        Room::Versions => versions_room(page),
         Room::Claims => claims_room(page),
         Room::Log => log_room(page),
         Room::Measure => view! { <MeasureRoom/> }.into_any(),
@@ -81,13 +88,15 @@ fn door(page: Page, room: Room, name: &'static str) -> AnyView {
     view! { <a href=link on:click=open aria-current=mark(is_current)>{name}</a> }.into_any()
 }
 
-/// Why the last thing that the reader gave was refused.
+/// Why what the reader gave last was refused: a line for each of several files.
 fn refusal(page: Page) -> AnyView {
-    let Some(sentence) = page.refusal.get() else { return nothing() };
+    let Some(sentences) = page.refusal.get() else { return nothing() };
+    let line = |sentence: &str| view! { <span class="line">{sentence.to_owned()}</span> }.into_any();
+    let lines: Vec<AnyView> = sentences.lines().map(line).collect();
     view! {
         <p class="said refusal">
-            <span role="alert">{sentence}</span>
-            <button type="button" on:click=on(move |_| page.refusal.set(None))>"dismiss"</button>
+            <span role="alert">{lines}</span>
+            <button type="button" on:click=on(move |_| page.forget_refusals())>"dismiss"</button>
         </p>
     }
     .into_any()
@@ -122,7 +131,7 @@ fn footer(page: Page) -> AnyView {
         <footer class="foot">
             {part(without_agent)}
             <p>
-                "Bytes are computed in this browser from each version's config.json; nothing that you open is uploaded. "
+                "Bytes are computed in this browser from each version's config; nothing that you open is uploaded. "
                 "Logical bytes: dense, without an engine's pages or padding. GB is 10"<sup>"9"</sup>" bytes, GiB 2"<sup>"30"</sup>"."
             </p>
         </footer>
@@ -135,6 +144,7 @@ fn accept_drops(page: Page) {
     window_event_listener(ev::drop, move |event| {
         event.prevent_default();
         let Some(list) = event.data_transfer().and_then(|data| data.files()) else { return };
+        page.forget_refusals();
         let (logs, others): (Vec<_>, Vec<_>) =
             files::listed(&list).into_iter().partition(|file| log::is_log(page, file));
         for file in &logs {

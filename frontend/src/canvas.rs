@@ -62,7 +62,11 @@ pub(crate) fn Figure(
         }
     });
     effect(move || {
-        let (Some(canvas), Some(drawn), true) = (under.get(), base.get(), look.font_is_here.get()) else {
+        let (Some(canvas), drawn, true) = (under.get(), base.get(), look.font_is_here.get()) else {
+            return;
+        };
+        let Some(drawn) = drawn else {
+            clear(&canvas);
             return;
         };
         paint_on(&canvas, &drawn.scene, &look.theme(), look.ratio.get());
@@ -72,9 +76,11 @@ pub(crate) fn Figure(
         }
     });
     effect(move || {
-        let (Some(canvas), Some(drawn), true) =
-            (over.get(), overlay.and_then(|overlay| overlay.get()), look.font_is_here.get())
-        else {
+        let (Some(canvas), Some(overlay), true) = (over.get(), overlay, look.font_is_here.get()) else {
+            return;
+        };
+        let Some(drawn) = overlay.get() else {
+            clear(&canvas);
             return;
         };
         paint_on(&canvas, &drawn.scene, &look.theme(), look.ratio.get());
@@ -110,6 +116,15 @@ pub(crate) fn paint_on(canvas: &HtmlCanvasElement, scene: &Scene, theme: &Theme,
         // Only a canvas whose context was lost fails, and it shows nothing either way.
         let _ = paint(scene, theme, &mut backend);
     }
+}
+
+/// Leaves nothing of a figure that is no more.
+fn clear(canvas: &HtmlCanvasElement) {
+    canvas.set_width(0);
+    canvas.set_height(0);
+    let style = canvas.unchecked_ref::<HtmlElement>().style();
+    let _ = style.set_property("width", "0");
+    let _ = style.set_property("height", "0");
 }
 
 fn context_of(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {

@@ -11,7 +11,7 @@ use leptos::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::File;
 
-use crate::state::{Model, Page, Shared, Step};
+use crate::state::{Model, Page, Shared, Source, Step};
 
 /// As the command line has it.
 const LARGEST_MIB: u32 = 64;
@@ -21,18 +21,20 @@ pub(crate) fn listed(files: &web_sys::FileList) -> Vec<File> {
     (0..files.length()).filter_map(|index| files.get(index)).collect()
 }
 
-/// Reads files that were given together, each as what it is; of the parts that a model was split into only the first.
+/// Reads files that were given together, each as what it is; of the parts that a model was split into only the first. What is
+/// refused of them is said of each.
 pub(crate) fn open_all(page: Page, files: &[File]) {
     let names: Vec<String> = files.iter().map(File::name).collect();
     for (file, name) in files.iter().zip(&names) {
         if first_part(name).is_none_or(|first| first == *name || !names.contains(&first)) {
-            open(page, file);
+            open_as(page, file, name.clone());
         }
     }
 }
 
 /// Reads the one file of a folder that says what the model is.
 pub(crate) fn open_folder(page: Page, files: Vec<File>) {
+    page.forget_refusals();
     let files: Vec<(File, String)> = files.into_iter().map(|file| (file.clone(), path(&file))).collect();
     let folder =
         files.first().and_then(|(_, path)| path.split_once('/')).map_or("folder", |(folder, _)| folder);
@@ -44,13 +46,8 @@ pub(crate) fn open_folder(page: Page, files: Vec<File>) {
             let (file, path) = own[place];
             open_as(page, file, path.clone());
         }
-        Err(sentence) => refuse(page, format!("{folder}: {sentence}")),
+        Err(sentence) => page.refuse(&format!("{folder}: {sentence}")),
     }
-}
-
-/// Reads a file and puts what it is on the page; says why not where it is neither model nor run.
-pub(crate) fn open(page: Page, file: &File) {
-    open_as(page, file, file.name());
 }
 
 fn open_as(page: Page, file: &File, name: String) {
@@ -59,10 +56,9 @@ fn open_as(page: Page, file: &File, name: String) {
         match read(&file, &name).await {
             Ok(Content::Text(text)) => take(page, &name, &text),
             Ok(Content::Gguf(architecture)) => {
-                page.refusal.set(None);
-                show_model(page, own_model(page, &name, *architecture));
+                show_model(page, own_model(page, &name, Source::Gguf, *architecture));
             }
-            Err(sentence) => refuse(page, format!("{name}: {sentence}")),
+            Err(sentence) => page.refuse(&format!("{name}: {sentence}")),
         }
     });
 }
@@ -125,22 +121,23 @@ fn path(file: &File) -> String {
     path.filter(|path| !path.is_empty()).unwrap_or_else(|| file.name())
 }
 
+/// Puts a text on the page that was pasted.
+pub(crate) fn take_pasted(page: Page, text: &str) {
+    page.forget_refusals();
+    take(page, "pasted text", text);
+}
+
 /// Puts a text on the page under the name of where it came from.
-pub(crate) fn take(page: Page, name: &str, text: &str) {
+fn take(page: Page, name: &str, text: &str) {
     let taken = match run_in(text) {
         Some(run) => run.map(|run| show_run(page, run)),
         None => read_config(text)
-            .map(|architecture| show_model(page, own_model(page, name, architecture)))
+            .map(|architecture| show_model(page, own_model(page, name, Source::Config, architecture)))
             .map_err(|error| error.to_string()),
     };
-    match taken {
-        Ok(()) => page.refusal.set(None),
-        Err(sentence) => refuse(page, format!("{name}: {sentence}")),
+    if let Err(sentence) = taken {
+        page.refuse(&format!("{name}: {sentence}"));
     }
-}
-
-fn refuse(page: Page, sentence: String) {
-    page.refusal.set(Some(sentence));
 }
 
 /// A stored run in its lines, or as `bench run --json` prints it; none where the text is something else.
@@ -169,7 +166,7 @@ fn show_run(page: Page, run: Run) {
     });
 }
 
-fn own_model(page: Page, name: &str, architecture: Architecture) -> Model {
+fn own_model(page: Page, name: &str, source: Source, architecture: Architecture) -> Model {
     let kind = architecture.model_type().unwrap_or("own config").to_owned();
     let shown = architecture.name().unwrap_or(&kind).to_owned();
     let plain = format!("{shown} ({name})");
@@ -181,7 +178,7 @@ fn own_model(page: Page, name: &str, architecture: Architecture) -> Model {
             id: format!("{}{number}", Model::OWN),
             name: labels.into_iter().find(is_new).unwrap_or_default(),
             family: kind.clone(),
-            entry: None,
+            source,
             architecture,
         }
     })

@@ -427,6 +427,39 @@ fn figures_that_lack_the_same_setting_share_a_line() {
     assert!(asking[0].contains("; Blocks of the pool: "), "{lacking}");
 }
 
+/// A token of a model of states alone adds nothing, which is a figure; a fraction is said with every digit beside its
+/// rounding.
+#[test]
+fn slopes_are_said_where_they_are_nothing_and_exactly_where_they_are_fractions() {
+    let (_folder, path) = config_file(|config| {
+        config.clear();
+        let mamba = json!({
+            "model_type": "falcon_mamba", "architectures": ["FalconMambaForCausalLM"], "num_hidden_layers": 64,
+            "hidden_size": 4096, "intermediate_size": 8192, "state_size": 16, "conv_kernel": 4, "expand": 2,
+            "time_step_rank": 256, "torch_dtype": "bfloat16",
+        });
+        config.extend(mamba.as_object().expect("an object").clone());
+    });
+    let slope = |model: &OsStr| {
+        let engine: [&OsStr; 4] =
+            ["--context".as_ref(), "1000".as_ref(), "--engine".as_ref(), "vllm".as_ref()];
+        let said = kvscope(["size".as_ref(), model].into_iter().chain(engine)).stdout;
+        let row = said.lines().find(|line| line.starts_with("Slope")).expect("a row");
+        row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(slope(path.as_os_str()), ["Slope", "0 B/token"]);
+    let rows = size(["deepseek-v4-pro", "--context", "1000", "--engine", "vllm"]);
+    let number = rows[0]["slope_bytes_per_token"].as_f64().expect("a number");
+    assert!(number.fract() != 0.0, "{number}");
+    let cells = slope("deepseek-v4-pro".as_ref());
+    let exact = cells[2].trim_end_matches(" B/token").replace(',', "");
+    let read: f64 = match exact.split_once('/') {
+        None => exact.parse().expect("a decimal"),
+        Some((over, under)) => over.parse::<f64>().expect("whole") / under.parse::<f64>().expect("whole"),
+    };
+    assert!((read - number).abs() <= f64::EPSILON * number, "{cells:?} and {number}");
+}
+
 /// The sound config of a small model, with `change` applied.
 fn config_file(change: Defect) -> (TempDir, PathBuf) {
     let mut config = json!({

@@ -1,7 +1,5 @@
 use clap::Args;
-use kvscope_sizing::{
-    Comparison, FactChange, Ratio, StateModel, Stated, UnitSystem, Version, Warning, compare,
-};
+use kvscope_sizing::{Comparison, Ratio, StateModel, Stated, UnitSystem, Version, Warning, compare};
 use serde::Serialize;
 
 use super::request::{Accounting, Contexts, hide_engines, warn};
@@ -150,19 +148,11 @@ fn facts(comparison: &Comparison) -> Figures {
             format!("{} {}", fact.of, fact.fact),
             stated(&fact.from),
             stated(&fact.to),
-            field(fact),
+            fact.field(),
             fact.cause.label().to_owned(),
         ]);
     }
     table
-}
-
-/// The field of each version, once where both name the same.
-fn field(fact: &FactChange) -> String {
-    let mut sources: Vec<&str> =
-        [&fact.from, &fact.to].into_iter().flatten().map(|stated| stated.source.as_str()).collect();
-    sources.dedup();
-    sources.join(" → ")
 }
 
 fn change(figure: Ratio) -> String {

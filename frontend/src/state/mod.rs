@@ -16,7 +16,7 @@ use kvscope_sizing::{Bytes, Tokens};
 use leptos::prelude::*;
 
 pub(crate) use look::{Look, THEMES, ink};
-pub(crate) use models::{Accounting, Chosen, Model, find_model};
+pub(crate) use models::{Accounting, Chosen, ChosenSet, Model, Source, find_model};
 
 /// A value that is compared by identity, so that memos of large values notify only when there is a new one.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub(crate) struct Page {
     pub(crate) hover: RwSignal<Option<(Point, Hit)>>,
     /// What the page has to say about a link, a line each.
     pub(crate) notices: RwSignal<Option<String>>,
-    /// Why the last thing that the reader gave was refused.
+    /// Why what the reader gave last was refused, a line each.
     pub(crate) refusal: RwSignal<Option<String>>,
     /// Absent until the agent was asked, then its version, empty where there is none.
     agent: RwSignal<Option<String>>,
@@ -226,6 +226,22 @@ impl Page {
         }
         self.view.set(after.clone());
         address::write(&before, after, step);
+    }
+
+    /// Says why something that the reader gave was refused, beside what was said of other things given with it.
+    pub(crate) fn refuse(&self, sentence: &str) {
+        self.refusal.update(|said| {
+            let said = said.get_or_insert_default();
+            if !said.is_empty() {
+                said.push('\n');
+            }
+            said.push_str(sentence);
+        });
+    }
+
+    /// Forgets refusals: they were read, or something new is given.
+    pub(crate) fn forget_refusals(&self) {
+        self.refusal.set(None);
     }
 
     /// Explains the layers of a version.

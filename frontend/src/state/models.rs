@@ -17,9 +17,19 @@ pub(crate) struct Model {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) family: String,
-    /// What the catalogue knows; none for a config that the reader opened.
-    pub(crate) entry: Option<&'static CatalogueEntry>,
+    pub(crate) source: Source,
     pub(crate) architecture: Architecture,
+}
+
+/// What says what a version is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// The catalogue.
+    Entry(&'static CatalogueEntry),
+    /// A `config.json` that the reader opened.
+    Config,
+    /// A GGUF file that the reader opened.
+    Gguf,
 }
 
 /// A version that is shown, with its state or the reason why there is none.
@@ -228,7 +238,7 @@ fn catalogue_model(id: &str) -> Result<Model, String> {
         id: entry.id.clone(),
         name: entry.name.clone(),
         family: entry.family.clone(),
-        entry: Some(entry),
+        source: Source::Entry(entry),
         architecture,
     })
 }
@@ -296,6 +306,14 @@ fn size_all(found: &[Found], settings: &Settings) -> Vec<Chosen> {
 impl Model {
     /// What ids of the reader's own configs start with; the catalogue has none such.
     pub(crate) const OWN: &'static str = "own-";
+
+    /// What the catalogue knows; none for what the reader opened.
+    pub(crate) fn entry(&self) -> Option<&'static CatalogueEntry> {
+        match self.source {
+            Source::Entry(entry) => Some(entry),
+            Source::Config | Source::Gguf => None,
+        }
+    }
 
     /// The longest context that the config allows.
     pub(crate) fn max_context(&self) -> Option<Tokens> {

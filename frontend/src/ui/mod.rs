@@ -3,6 +3,7 @@
 mod choice;
 mod context_control;
 pub(crate) mod context_steps;
+mod copy_link;
 mod data_table;
 mod fold;
 mod follow;
@@ -13,6 +14,7 @@ mod text_box;
 
 pub(crate) use choice::Choice;
 pub(crate) use context_control::ContextControl;
+pub(crate) use copy_link::copy_link;
 pub(crate) use data_table::DataTable;
 pub(crate) use fold::Fold;
 pub(crate) use follow::follow;

@@ -13,7 +13,7 @@ pub(crate) fn OwnConfig() -> impl IntoView {
     let pasted = NodeRef::<html::Textarea>::new();
     let read = move |_: ev::MouseEvent| {
         if let Some(area) = pasted.get() {
-            files::take(page, "pasted text", &area.value());
+            files::take_pasted(page, &area.value());
         }
     };
     view! {
@@ -44,7 +44,10 @@ fn picker(page: Page, name: &'static str, words: &'static str, pick: Pick) -> An
     let chosen = move |event: ev::Event| {
         let input = event_target::<web_sys::HtmlInputElement>(&event);
         match (input.files(), pick) {
-            (Some(files), Pick::Files) => files::open_all(page, &files::listed(&files)),
+            (Some(files), Pick::Files) => {
+                page.forget_refusals();
+                files::open_all(page, &files::listed(&files));
+            }
             (Some(files), Pick::Folder) => files::open_folder(page, files::listed(&files)),
             (None, _) => {}
         }

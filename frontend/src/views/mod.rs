@@ -1,6 +1,8 @@
-//! The rooms of the explorer.
+//! The rooms, one module each, and what several of them draw.
 
 pub(crate) mod claims;
 pub(crate) mod growth;
 pub(crate) mod log;
 pub(crate) mod measure;
+mod strips;
+pub(crate) mod versions;

@@ -74,7 +74,7 @@ mod titled;
 
 pub use colour::Colour;
 pub use export::Export;
-pub use figures::{FigureError, Growth, Latency, Layers, Residuals};
+pub use figures::{FigureError, Growth, Latency, Layers, Residuals, Waterfall};
 pub use headline::headline;
 pub use scene::{Ink, Point, Rect, Scene, Size};
 pub use theme::Theme;

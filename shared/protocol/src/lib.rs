@@ -6,5 +6,5 @@ mod view;
 
 pub use view::{
     AxisScale, ClaimsView, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS,
-    Room, Standing, ViewState,
+    Moved, Room, Standing, VersionsView, ViewState,
 };

@@ -5,6 +5,7 @@
 
 mod engine;
 mod link;
+mod versions;
 
 use kvscope_sizing::claims::VerdictKind;
 use kvscope_sizing::engine::{Engine, EngineKind};
@@ -12,6 +13,7 @@ use kvscope_sizing::{Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens
 
 pub use engine::{EngineSetting, Standing};
 pub use link::LinkNotice;
+pub use versions::{Moved, VersionsView};
 
 /// The versions that the article which started this project compares, in its order.
 pub const FIRST_VISIT_MODELS: [&str; 6] =
@@ -56,6 +58,8 @@ pub struct ViewState {
     pub run: Option<String>,
     /// Which claims are shown.
     pub claims: ClaimsView,
+    /// Which two versions are compared.
+    pub versions: VersionsView,
 }
 
 /// What is shown of the published figures.
@@ -75,6 +79,8 @@ pub enum Room {
     /// Growth curves and layers.
     #[default]
     Growth,
+    /// What changed from one version to another.
+    Versions,
     /// Published figures beside the computed ones.
     Claims,
     /// What an engine's start-up log means.
@@ -127,6 +133,7 @@ impl Default for ViewState {
             selected: None,
             run: None,
             claims: ClaimsView::default(),
+            versions: VersionsView::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Links that were given out keep opening on the same view. Lines are added to the file, never changed.
 
-use kvscope_protocol::{AxisScale, EngineSetting, Room, ViewState};
+use kvscope_protocol::{AxisScale, EngineSetting, Room, VersionsView, ViewState};
 use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
 
@@ -16,6 +16,7 @@ fn scale(state: &ViewState) -> &'static str {
 fn described(state: &ViewState) -> String {
     let room = match state.room {
         Room::Growth => "growth",
+        Room::Versions => "versions",
         Room::Claims => "claims",
         Room::Log => "log",
         Room::Measure => "measure",
@@ -49,6 +50,11 @@ fn described(state: &ViewState) -> String {
     words.extend(claims.open.as_ref().map(|id| format!("open-{id}")));
     // And these from before memory.
     words.extend(state.memory.map(|memory| format!("in {memory}")));
+    // And these from before two versions were compared.
+    if state.versions != VersionsView::default() {
+        let [from, to] = state.versions.pair();
+        words.push(format!("{from}>{to} {}", state.versions.moved.name()));
+    }
     words.join(" ")
 }
 

@@ -91,6 +91,35 @@ pub fn find_entry(id: &str) -> Result<&'static CatalogueEntry> {
     catalogue().iter().find(|entry| entry.id == wanted).ok_or_else(|| Error::unknown_model(id, hint(&wanted)))
 }
 
+/// The versions of a family line by line: each after the one that it followed, with how many came before it in its line.
+/// Lines, and versions that followed the same one, stand in order of release, unknown months last.
+pub fn lineage(family: &str) -> Vec<(&'static CatalogueEntry, usize)> {
+    let is_of = |entry: &&CatalogueEntry| entry.family == family;
+    let after = |before: Option<&str>| {
+        let follows = |entry: &&CatalogueEntry| match entry.previous.as_deref() {
+            // A line that began in another family begins here.
+            Some(previous) if catalogue().iter().filter(is_of).any(|known| known.id == previous) => {
+                Some(previous) == before
+            }
+            _ => before.is_none(),
+        };
+        let mut next: Vec<&'static CatalogueEntry> =
+            catalogue().iter().filter(is_of).filter(follows).collect();
+        let month = |entry: &CatalogueEntry| (entry.released.is_none(), entry.released.clone());
+        // The last is taken first.
+        crate::sort_short(&mut next, |a, b| month(a) < month(b));
+        next
+    };
+    let mut open: Vec<(&'static CatalogueEntry, usize)> =
+        after(None).into_iter().map(|entry| (entry, 0)).collect();
+    let mut lines = Vec::new();
+    while let Some((entry, depth)) = open.pop() {
+        lines.push((entry, depth));
+        open.extend(after(Some(&entry.id)).into_iter().map(|next| (next, depth + 1)));
+    }
+    lines
+}
+
 fn hint(wanted: &str) -> String {
     let known = || FILES.iter().map(|(known, _)| *known);
     let begun: Vec<&str> = known().filter(|known| !wanted.is_empty() && known.starts_with(wanted)).collect();
@@ -147,5 +176,21 @@ mod tests {
         assert!(many.contains(" more, see `kvscope models`"), "{many}");
         assert!(refused("qwen3.5-27c").ends_with("the nearest id is \"qwen3.5-27b\""));
         assert!(refused("").ends_with("see `kvscope models`"));
+    }
+
+    #[test]
+    fn a_family_stands_line_by_line_and_is_complete() {
+        let glm: Vec<(&str, usize)> =
+            lineage("GLM").into_iter().map(|(entry, depth)| (entry.id.as_str(), depth)).collect();
+        let line = ["glm-4.5", "glm-4.6", "glm-4.7", "glm-5", "glm-5.1", "glm-5.2", "glm-5.3"];
+        let expected: Vec<(&str, usize)> =
+            line.into_iter().zip(0..).chain([("glm-4.7-flash", 0), ("glm-5.3-flash", 1)]).collect();
+        assert_eq!(glm, expected);
+        for entry in catalogue() {
+            let of_family = lineage(&entry.family);
+            let known = catalogue().iter().filter(|other| other.family == entry.family).count();
+            assert_eq!(of_family.len(), known, "{}", entry.family);
+            assert!(of_family.iter().any(|(other, _)| other.id == entry.id), "{}", entry.id);
+        }
     }
 }

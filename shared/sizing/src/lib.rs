@@ -53,7 +53,7 @@ mod warning;
 
 pub use architecture::{Architecture, LayerClass, Loops, PlainHeads};
 pub use capacity::LargestContext;
-pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry};
+pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry, lineage};
 pub use compare::{
     Cause, Comparison, ComponentChange, FactChange, FactValue, Stated, Step, Version, compare,
 };

@@ -46,8 +46,10 @@ fn text(size: &EngineSize) -> String {
     };
     let mut text = format!("{} in {}{context}{batch}\n\n", size.logical.model, engine_words(report));
     let mut table = Figures::new(1, &["figure", "rounded", "exact"]);
-    // Parts that the model does not have are left out here; the JSON holds them.
-    for (quantity, figure) in report.figures.iter().filter(|(_, figure)| figure.as_f64() != 0.0) {
+    // Parts that the model does not have are left out here; the JSON holds them. Every model has the first three figures.
+    let always = [Quantity::SlopeBytesPerToken, Quantity::FixedBytesPerRequest, Quantity::ResidentBytes];
+    let is_said = |quantity: Quantity, figure: Figure| figure.as_f64() != 0.0 || always.contains(&quantity);
+    for (quantity, figure) in report.figures.iter().filter(|(quantity, figure)| is_said(*quantity, *figure)) {
         let (rounded, exact) = shown(*quantity, *figure);
         table.row([label(*quantity, size), rounded, exact]);
     }
@@ -131,7 +133,8 @@ fn label(quantity: Quantity, size: &EngineSize) -> String {
 fn shown(quantity: Quantity, figure: Figure) -> (String, String) {
     match figure {
         Figure::Bytes(bytes) => (bytes.display(UnitSystem::Decimal), bytes.to_string()),
-        Figure::Slope(slope) => (String::new(), slope.to_string()),
+        Figure::Slope(slope) if slope.whole().is_none() => (slope.to_string(), slope.exact()),
+        Figure::Slope(slope) => (String::new(), slope.exact()),
         Figure::Ratio(ratio) if quantity == Quantity::PaddingFraction => {
             (format!("{:.1} %", ratio * 100.0), String::new())
         }

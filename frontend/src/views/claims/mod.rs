@@ -40,8 +40,8 @@ pub(crate) fn claims_room(page: Page) -> AnyView {
             <div class="finding">
                 <h1>{finding(checked())}</h1>
                 <p class="quiet">
-                    "Each figure is computed from a model's config by what draws the growth curves; a row opens how. "
-                    <code>"kvscope claims"</code> " prints the same, and what plans compute besides."
+                    "Computed from each model's config, with the code behind the growth curves; a row opens how. What needs plans is computed by "
+                    <code>"kvscope claims"</code> " alone."
                 </p>
                 {broken()}
             </div>

@@ -7,7 +7,7 @@ use super::derivation::derivation;
 use super::formats;
 use super::published::published;
 use crate::erased::{mark, nothing, part, words};
-use crate::state::{Model, Page, Shared, ink};
+use crate::state::{Model, Page, Shared, Source, ink};
 
 const HEAD: [&str; 6] = ["component", "layers", "format", "growth", "resident", "slope"];
 
@@ -22,7 +22,7 @@ pub(super) fn breakdown(page: Page) -> AnyView {
 }
 
 fn of(page: Page, model: &Shared<Model>, state: &Shared<StateModel>) -> AnyView {
-    let published = model.entry.map_or_else(nothing, |entry| published(page, entry, state));
+    let published = model.entry().map_or_else(nothing, |entry| published(page, entry, state));
     let rows: Vec<AnyView> = (0..state.parts().len()).map(|part| row(page, model, state, part)).collect();
     let head: Vec<AnyView> = HEAD.map(|name| view! { <span>{name}</span> }.into_any()).into();
     let name = model.name.clone();
@@ -57,14 +57,48 @@ fn facts(model: &Model) -> String {
     if let Some(longest) = model.max_context() {
         words.push(format!("up to {} tokens", longest.short()));
     }
-    match model.entry {
-        Some(entry) => {
+    match model.source {
+        Source::Entry(entry) => {
             words.extend(entry.released.clone());
-            words.push(format!("config: {}", entry.confidence));
+            words.push(origin(&entry.confidence));
         }
-        None => words.push("config: opened here".to_owned()),
+        Source::Config => words.push("config opened here".to_owned()),
+        Source::Gguf => words.push("GGUF metadata opened here".to_owned()),
     }
     words.join(" · ")
+}
+
+/// Where the config's fields come from, in place of the catalogue's own terms.
+fn origin(confidence: &str) -> String {
+    const KINDS: [(&str, &str); 5] = [
+        ("literal", "config as published"),
+        ("fixture", "config from an engine's tests"),
+        ("secondary", "config from what others wrote about it"),
+        ("class-default", "config with its class's defaults"),
+        ("memory", "config from memory, not checked"),
+    ];
+    /// What no state is made of.
+    const OF_WEIGHTS: [&str; 5] =
+        ["widths of weights", "parameter counts", "active params", "num_attention_heads", "hidden_size"];
+    let kind = KINDS.iter().find(|(term, _)| confidence.starts_with(term));
+    let mut words = kind.map_or(confidence, |(_, words)| words).to_owned();
+    for apart in confidence.split("; ").skip(1).flat_map(|several| several.split(", ")) {
+        let Some((field, how)) = apart.split_once(": ").filter(|(field, _)| !OF_WEIGHTS.contains(field))
+        else {
+            continue;
+        };
+        words.push_str(", ");
+        let how = match how {
+            "family value" => format!("{field} as in its family"),
+            "class-default" => format!("{field} by its class's default"),
+            _ => match how.split_once(": ") {
+                Some((_, why)) => why.to_owned(),
+                None => format!("{field} {how}"),
+            },
+        };
+        words.push_str(&how);
+    }
+    words
 }
 
 fn row(page: Page, model: &Shared<Model>, state: &Shared<StateModel>, part: usize) -> AnyView {
@@ -124,5 +158,30 @@ fn growth_words(growth: &Growth) -> String {
             format!("{name}, {} tokens", group_digits(most.get()))
         }
         Growth::Compressed { ratio, .. } => format!("{name}, 1 of {} tokens", group_digits(ratio.get())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvscope_sizing::catalogue;
+
+    use super::*;
+
+    #[test]
+    fn where_a_config_comes_from_is_said_in_words() {
+        for entry in catalogue() {
+            let words = origin(&entry.confidence);
+            assert!(words.starts_with("config "), "{}: {words}", entry.id);
+            for term in ["literal", "fixture", "secondary", "class-default", "family value", ": "] {
+                assert!(!words.contains(term), "{}: {words}", entry.id);
+            }
+        }
+        let of = "fixture; conv_kernel: family value; widths of weights: memory, checked by the total that they give";
+        assert_eq!(origin(of), "config from an engine's tests, conv_kernel as in its family");
+        assert_eq!(origin("literal; parameter counts: memory"), "config as published");
+        assert_eq!(
+            origin("class-default; index_kpool: disputed 16 vs 4"),
+            "config with its class's defaults, index_kpool disputed 16 vs 4"
+        );
     }
 }

@@ -11,10 +11,9 @@ use super::keys::move_by_key;
 use super::room::room;
 use super::tooltip::tooltip;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
-use crate::erased::{mark, nothing, on, part, truth, words};
-use crate::state::address::link_to;
+use crate::erased::{effect, mark, nothing, on, part, truth, words};
 use crate::state::{Page, Shared, Step};
-use crate::ui::{Choice, DataTable};
+use crate::ui::{Choice, DataTable, copy_link};
 
 /// The growth figure with its row of choices, its tooltip and its table.
 pub(super) fn growth_chart(page: Page) -> AnyView {
@@ -31,6 +30,12 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
     };
     // Values are computed once a change of what is asked; axes and units draw the same ones anew.
     let data = Memo::new(move |_| Shared::new(curves(page, domain(), width.get())));
+    // Without a curve there is no figure that the page waits for.
+    effect(move || {
+        if !data.get().has_figures() {
+            page.ready.set(true);
+        }
+    });
     let base: DrawnMemo = Memo::new(move |_| growth(page, &data.get(), domain(), width.get()));
     let overlay: DrawnMemo = Memo::new(move |_| {
         let emphasis = page.hover.with(|hover| hover.as_ref().and_then(|(_, hit)| hit.nearest));
@@ -38,9 +43,9 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
             Drawn::plain(growth.overlay(&cursor(page, growth, page.cursor(), emphasis)))
         })
     });
-    let sentence = move || {
-        let described = base.get().map(|drawn| drawn.scene.description.clone()).unwrap_or_default();
-        format!("{described} Arrow keys move the cursor.")
+    let sentence = move || match base.get() {
+        Some(drawn) => format!("{} Arrow keys move the cursor.", drawn.scene.description),
+        None => "No curve is drawn.".to_owned(),
     };
     let spoken = move || {
         let at = |growth: &Growth| growth.overlay(&cursor(page, growth, page.context(), None)).description;
@@ -82,6 +87,17 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
         Some((at, hit)) => tooltip(page, width.get(), at, &hit),
         None => nothing(),
     };
+    let instead = move || {
+        if data.get().has_figures() {
+            return nothing();
+        }
+        let why = if page.chosen().list.is_empty() {
+            "Choose a version to see its curve."
+        } else {
+            "No curve: none of the versions has a figure. Each says why below."
+        };
+        view! { <p class="empty">{why}</p> }.into_any()
+    };
     let table = move || {
         if !table_is_open.get() {
             return nothing();
@@ -119,6 +135,7 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
         >
             <Figure name="growth" width=width base=base overlay=overlay/>
             {part(tip)}
+            {part(instead)}
         </div>
         <p class="unseen" aria-live="polite">{words(spoken)}</p>
         <div aria-live="polite">{part(move || room(page, &data.get()))}</div>
@@ -143,6 +160,9 @@ fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> 
         limits: &limits,
         ranks: curves.ranks,
     };
+    if !curves.has_figures() {
+        return None;
+    }
     // Without room there is no figure yet.
     let growth = Growth::layout(&input).ok()?;
     Some(Shared::new(Drawn { scene: growth.scene().clone(), layout: Layout::Growth(Box::new(growth)) }))
@@ -171,20 +191,4 @@ fn set_units(page: Page, place: usize) {
     page.change(Step::Push, |view| {
         view.units = if place == 1 { UnitSystem::Binary } else { UnitSystem::Decimal }
     });
-}
-
-fn copy_link(page: Page) -> AnyView {
-    let said = RwSignal::new(None::<String>);
-    let copy = move |_: ev::MouseEvent| {
-        let link = untrack(|| page.view(link_to));
-        let written = window().navigator().clipboard().write_text(&link);
-        leptos::task::spawn_local(async move {
-            let outcome = wasm_bindgen_futures::JsFuture::from(written).await;
-            let words = if outcome.is_ok() { "copied" } else { "copy the address instead" };
-            let _ = said.try_set(Some(words.to_owned()));
-            set_timeout(move || drop(said.try_set(None)), std::time::Duration::from_secs(2));
-        });
-    };
-    let shown = move || said.get().unwrap_or_else(|| "copy link".to_owned());
-    view! { <button type="button" on:click=on(copy)>{words(shown)}</button> }.into_any()
 }

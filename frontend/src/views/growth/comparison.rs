@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use kvscope_charts::Ink;
 use kvscope_charts::label::one_rank;
+use kvscope_protocol::{Room, ViewState};
 use kvscope_sizing::engine::{EngineSize, Figure, Quantity};
 use kvscope_sizing::{Bytes, Size, UnitSystem, Warning};
 use leptos::prelude::*;
@@ -8,8 +11,11 @@ use super::beside::every_token;
 use super::published::published_note;
 use crate::erased::{nothing, on, part, words};
 use crate::state::{Accounting, Chosen, Page, ink};
+use crate::ui::follow;
 
 const HEAD: [&str; 7] = ["version", "resident", "slope", "fixed", "read a step", "layers", "config allows"];
+/// Which of them are figures.
+const FIGURES: std::ops::Range<usize> = 1..5;
 /// Where the accounting of a row stands between them, beside an engine.
 const ACCOUNTING_AT: usize = 1;
 const OF_MODEL: [&str; 3] = ["resident_bytes", "slope_bytes_per_token", "fixed_bytes"];
@@ -37,6 +43,7 @@ pub(super) fn comparison(page: Page) -> AnyView {
     view! {
         <section class="comparison">
             <h2>{words(move || format!("Side by side at {} tokens", page.context()))}</h2>
+            {part(move || what_changed(page))}
             <div class="scroll" tabindex="0" role="region" aria-label="Figures of the chosen versions">
                 <table class="side-by-side">
                     <thead><tr>{part(head)}</tr></thead>
@@ -52,11 +59,25 @@ pub(super) fn comparison(page: Page) -> AnyView {
     .into_any()
 }
 
+/// Of two versions: the way to what lies between them, cause by cause.
+fn what_changed(page: Page) -> AnyView {
+    let chosen = page.chosen();
+    let [from, to] = chosen.list.as_slice() else { return nothing() };
+    let text = format!("what changed from {} to {}", from.name, to.name);
+    let pair = [from.id.clone(), to.id.clone()];
+    let compare = move |view: &mut ViewState| {
+        view.room = Room::Versions;
+        view.versions.set_pair([&pair[0], &pair[1]]);
+    };
+    let (link, open) = follow(page, Arc::new(compare));
+    view! { <p><a class="plain" href=link on:click=open>{text}</a></p> }.into_any()
+}
+
 /// The rows of a version: one an accounting, then what was assumed.
 fn version(page: Page, chosen: &Chosen) -> AnyView {
     let (shown, selects) = (chosen.id.clone(), chosen.id.clone());
     let class = move || if page.is_selected(&shown) { "selected".to_owned() } else { String::new() };
-    let note = chosen.model.as_ref().and_then(|model| model.entry).map_or_else(nothing, published_note);
+    let note = chosen.model.as_ref().and_then(|model| model.entry()).map_or_else(nothing, published_note);
     let model = chosen.model.as_ref();
     let layers = model.map_or("–".to_owned(), |model| model.architecture.layer_count().to_string());
     let allowed = match model.map(|model| model.max_context()) {
@@ -113,8 +134,8 @@ fn version(page: Page, chosen: &Chosen) -> AnyView {
                     {note}
                 </th>
                 {first}
-                <td rowspan=span.clone()>{layers}</td>
-                <td rowspan=span>{allowed}</td>
+                <td rowspan=span.clone() data-label=HEAD[5]>{layers}</td>
+                <td rowspan=span data-label=HEAD[6]>{allowed}</td>
             </tr>
             {rest}
             {doubts}
@@ -139,39 +160,38 @@ fn of_model(size: &Size, units: UnitSystem) -> AnyView {
         Some(Figure::Slope(size.slope_bytes_per_token)),
         Some(Figure::Bytes(size.fixed_bytes)),
     ];
-    let read = figure("read_bytes_per_step", size.read_bytes_per_step.map(Figure::Bytes), units);
-    cells(OF_MODEL, figures, read, units)
+    cells(OF_MODEL, figures, size.read_bytes_per_step.map(Figure::Bytes), units)
 }
 
 fn in_accounting(names: [&'static str; 3], size: &EngineSize, units: UnitSystem) -> AnyView {
     let figures = [Quantity::ResidentBytes, Quantity::SlopeBytesPerToken, Quantity::FixedBytesPerRequest]
         .map(|quantity| size.figure(quantity));
-    cells(names, figures, figure("", None, units), units)
+    cells(names, figures, None, units)
 }
 
 fn cells(
     names: [&'static str; 3],
     figures: [Option<Figure>; 3],
-    read: AnyView,
+    read: Option<Figure>,
     units: UnitSystem,
 ) -> AnyView {
-    let mut cells: Vec<AnyView> =
-        names.into_iter().zip(figures).map(|(name, of)| figure(name, of, units)).collect();
-    cells.push(read);
-    cells.into_any()
+    let names = names.into_iter().chain(["read_bytes_per_step"]);
+    let figures = figures.into_iter().chain([read]);
+    let cells = names.zip(figures).zip(&HEAD[FIGURES]);
+    cells.map(|((name, of), label)| figure(name, label, of, units)).collect::<Vec<_>>().into_any()
 }
 
 /// A cell whose exact value programs and pointers can read; a dash where there is none.
-fn figure(name: &'static str, of: Option<Figure>, units: UnitSystem) -> AnyView {
+fn figure(name: &'static str, label: &'static str, of: Option<Figure>, units: UnitSystem) -> AnyView {
     let (shown, all) = match of {
-        None => return view! { <td>"–"</td> }.into_any(),
+        None => return view! { <td data-label=label>"–"</td> }.into_any(),
         Some(Figure::Bytes(Bytes::ZERO)) => ("0 B".to_owned(), String::new()),
         Some(Figure::Bytes(bytes)) => (bytes.display(units), bytes.to_string()),
-        Some(Figure::Slope(slope)) => (slope.to_string(), String::new()),
+        Some(Figure::Slope(slope)) => (slope.to_string(), slope.exact()),
         Some(other) => (other.to_string(), String::new()),
     };
     let exact = of.map_or(String::new(), exact);
-    view! { <td data-figure=name data-value=exact title=all>{shown}</td> }.into_any()
+    view! { <td data-figure=name data-label=label data-value=exact title=all>{shown}</td> }.into_any()
 }
 
 fn exact(of: Figure) -> String {

@@ -17,6 +17,13 @@ pub(super) struct Curves {
     pub(super) ranks: Option<u64>,
 }
 
+impl Curves {
+    /// Whether there is anything to draw: an axis without values would be made up.
+    pub(super) fn has_figures(&self) -> bool {
+        self.lines.iter().any(|line| !line.values.is_empty() || !line.reserved.is_empty())
+    }
+}
+
 /// What fits the memory that was given.
 #[derive(Debug)]
 pub(super) struct Room {

@@ -14,7 +14,7 @@ const OTHERS: [(&str, &str); 5] = [
 ];
 
 /// Every format that was chosen; none where each model has its own.
-pub(super) fn chosen(page: Page) -> String {
+pub(crate) fn chosen(page: Page) -> String {
     let set = page.chosen();
     let settings = &set.settings;
     let mut words: Vec<String> = of_k_and_v(settings).into_iter().collect();

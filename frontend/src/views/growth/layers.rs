@@ -1,21 +1,19 @@
-use kvscope_charts::Layers;
-use kvscope_charts::figures::{LayerStrip, LayersInput, StripName, layer_strip, layers_reach};
 use kvscope_charts::scene::Point;
-use kvscope_sizing::Tokens;
 use leptos::ev;
 use leptos::prelude::*;
 
 use super::beside::whole_model;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
 use crate::erased::{mark, on, words};
-use crate::state::{Chosen, Page, Shared};
-use crate::ui::context_steps;
+use crate::state::{Chosen, ChosenSet, Page, Shared};
+use crate::views::strips::{Subject, strips};
 
 /// A strip a version, a bar a layer, moved by the cursor of the growth figure.
 pub(super) fn layer_strips(page: Page) -> AnyView {
     let width = RwSignal::new(0.0);
     let base: DrawnMemo = Memo::new(move |_| layers(page, width.get()));
     let sentence = move || base.get().map(|drawn| drawn.scene.description.clone());
+    let is_empty: Box<dyn Fn() -> bool + Send> = Box::new(move || page.chosen().sized().next().is_none());
     let select = move |event: ev::MouseEvent| {
         let point = Point::new(f64::from(event.offset_x()), f64::from(event.offset_y()));
         let Some(drawn) = base.get_untracked() else { return };
@@ -27,7 +25,7 @@ pub(super) fn layer_strips(page: Page) -> AnyView {
         }
     };
     view! {
-        <section class="layers">
+        <section class="layers" prop:hidden=is_empty>
             <h2>{words(move || format!("What each layer keeps at {} tokens{}", page.cursor(), whole_model(page)))}</h2>
             <div class="figure" role="img" aria-label=mark(sentence) on:click=on(select)>
                 <Figure name="layers" width=width base=base/>
@@ -38,24 +36,15 @@ pub(super) fn layer_strips(page: Page) -> AnyView {
 }
 
 fn layers(page: Page, width: f64) -> Option<Shared<Drawn>> {
-    let (chosen, context, batch) = (page.chosen(), page.cursor(), page.batch());
-    let strips = |context: Tokens| -> Vec<LayerStrip> {
-        chosen.list.iter().filter_map(|chosen| strip(chosen, context, batch)).collect()
-    };
-    let input = LayersInput {
-        strips: &strips(context),
-        context,
-        reach: layers_reach(&strips(context_steps::FIRST), &strips(context_steps::LAST)),
-        units: page.view(|view| view.units),
-        width,
-    };
-    let layers = Layers::layout(&input).ok()?;
-    Some(Shared::new(Drawn { scene: layers.scene().clone(), layout: Layout::Layers(layers) }))
+    let chosen = page.chosen();
+    strips(&subjects(&chosen), page.cursor(), page.batch(), page.view(|view| view.units), width)
 }
 
-/// One version's layers at a context; none where it cannot be sized.
-fn strip(chosen: &Chosen, context: Tokens, batch: u64) -> Option<LayerStrip> {
-    let (model, state) = (chosen.model.as_ref()?, chosen.state.as_ref().ok()?);
-    let named = StripName { id: chosen.id.clone(), name: chosen.name.clone(), colour: chosen.colour };
-    Some(layer_strip(named, &model.architecture, state, context, batch))
+/// The versions that could be sized.
+fn subjects(chosen: &ChosenSet) -> Vec<Subject<'_>> {
+    let subject = |(chosen, state)| -> Option<Subject<'_>> {
+        let chosen: &Chosen = chosen;
+        Some(Subject { model: chosen.model.as_ref()?, state, colour: chosen.colour })
+    };
+    chosen.sized().filter_map(subject).collect()
 }

@@ -19,7 +19,9 @@ use kvscope_charts::headline::{HeadlineInput, Reserved, headline};
 use leptos::prelude::*;
 
 use crate::erased::{effect, part, words};
-use crate::state::Page;
+use crate::state::{Page, Source};
+
+pub(crate) use formats::chosen as formats_chosen;
 
 /// The room that answers "how much, and what makes it grow?".
 #[component]
@@ -110,8 +112,22 @@ fn what_is_drawn(page: Page) -> String {
             format!("{rank}solid: logical bytes{every}, dashed: reserved by {engine}")
         }
     };
-    format!(
-        "Resident state of {requests} · {} · {accounting} · computed from config.json",
-        formats::chosen(page)
-    )
+    let from = sources(page);
+    format!("Resident state of {requests} · {} · {accounting}{from}", formats::chosen(page))
+}
+
+/// ` · computed from config.json`, or what the versions that are shown were read from; nothing where none was read.
+fn sources(page: Page) -> String {
+    let chosen = page.chosen();
+    let read = || chosen.list.iter().filter_map(|version| version.model.as_ref());
+    let is_gguf = |source: Source| matches!(source, Source::Gguf);
+    let has_gguf = read().any(|model| is_gguf(model.source));
+    let has_config = read().any(|model| !is_gguf(model.source));
+    match (has_config, has_gguf) {
+        (false, false) => "",
+        (true, false) => " · computed from config.json",
+        (false, true) => " · computed from GGUF metadata",
+        (true, true) => " · computed from config.json and GGUF metadata",
+    }
+    .to_owned()
 }

@@ -42,23 +42,20 @@ pub(crate) fn open(page: Page, file: &web_sys::File) {
     if size > LARGEST_LOG_BYTES as f64 {
         let most = LARGEST_LOG_BYTES >> 20;
         let sentence = format!("{name}: larger than {most} MiB; give the lines of the start alone");
-        page.refusal.set(Some(sentence));
+        page.refuse(&sentence);
         return;
     }
     let bytes = file.array_buffer();
     leptos::task::spawn_local(async move {
         match JsFuture::from(bytes).await {
             Ok(bytes) => take(page, log_text(&js_sys::Uint8Array::new(&bytes).to_vec())),
-            Err(_) => {
-                page.refusal.set(Some(format!("{name}: the browser could not read it; is it still there?")));
-            }
+            Err(_) => page.refuse(&format!("{name}: the browser could not read it; is it still there?")),
         }
     });
 }
 
 /// Puts a whole log into the box and opens the room.
 fn take(page: Page, text: String) {
-    page.refusal.set(None);
     page.log.set(Some(text));
     page.change(Step::Push, |view| view.room = Room::Log);
 }

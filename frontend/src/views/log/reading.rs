@@ -38,7 +38,7 @@ fn decoded(page: Page, text: &str) -> Result<DecodedLog, String> {
     let own = page.opened.with(|opened| opened.models.clone());
     let model = model.map(|id| find_model(&id, &own)).transpose()?;
     let given = model.as_ref().map(|model| GivenModel {
-        label: if model.entry.is_some() { &model.id } else { &model.name },
+        label: if model.entry().is_some() { &model.id } else { &model.name },
         architecture: &model.architecture,
     });
     decode_log(text, given).map_err(|error| error.to_string())

@@ -52,6 +52,7 @@ fn open_log(page: Page) -> AnyView {
     let chosen = move |event: ev::Event| {
         let input = event_target::<web_sys::HtmlInputElement>(&event);
         if let Some(file) = input.files().and_then(|files| files.get(0)) {
+            page.forget_refusals();
             super::open(page, &file);
         }
         // The same file can be opened again after it has grown.
@@ -69,7 +70,7 @@ fn open_log(page: Page) -> AnyView {
 pub(super) fn examples(page: Page) -> AnyView {
     let button = |(engine, text): (&'static str, &'static str)| {
         view! {
-            <button type="button" class="plain" data-example=engine on:click=on(move |_| take(page, text.to_owned()))>
+            <button type="button" class="plain" data-example=engine on:click=on(move |_| show(page, text))>
                 {engine}
             </button>
             " "
@@ -77,6 +78,11 @@ pub(super) fn examples(page: Page) -> AnyView {
         .into_any()
     };
     EXAMPLES.into_iter().map(button).collect::<Vec<_>>().into_any()
+}
+
+fn show(page: Page, example: &str) {
+    page.forget_refusals();
+    take(page, example.to_owned());
 }
 
 /// The version that the figures are recomputed for: the log's own, one that was opened here, or one of the catalogue.

@@ -1,5 +1,6 @@
 //! The figures. Each takes plain data and makes a [`Scene`](crate::Scene).
 
+mod comparison;
 mod curves;
 mod growth;
 mod latency;
@@ -9,7 +10,9 @@ mod of_state;
 mod residuals;
 mod spread;
 mod table;
+mod waterfall;
 
+pub use comparison::{facts_table, kept_table};
 pub use growth::{Cursor, Growth, GrowthInput, GrowthScale, Hit, Limit, MeasuredBytes, Reading, Series};
 pub use latency::{Latency, LatencyCursor, LatencyInput, LatencySeries, MeasuredSeconds};
 pub use layers::{Layer, LayerPart, LayerStrip, Layers, LayersHit, LayersInput, PartGrowth};
@@ -17,6 +20,7 @@ pub use marks::Standing;
 pub use of_state::{StripName, USUAL_CONTEXTS, contexts_around, layer_strip, layers_reach};
 pub use residuals::{ResidualPoint, ResidualSeries, Residuals, ResidualsInput};
 pub use table::Table;
+pub use waterfall::{Waterfall, WaterfallEnd, WaterfallInput, WaterfallStep};
 
 use kvscope_sizing::Tokens;
 
@@ -45,6 +49,9 @@ pub enum FigureError {
     /// The sampled contexts do not rise.
     #[error("sampled contexts must rise; sample {0} does not")]
     Contexts(usize),
+    /// The steps of a waterfall do not lead from its start to its end.
+    #[error("the steps do not add up to the difference of the two ends")]
+    Sum,
     /// A series has more values than there are contexts.
     #[error("series {name:?} has {values} values for {contexts} contexts")]
     Values {

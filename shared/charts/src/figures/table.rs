@@ -6,3 +6,8 @@ pub struct Table {
     /// One row a context, as many cells as columns; a cell is empty where there is no value.
     pub rows: Vec<Vec<String>>,
 }
+
+impl Table {
+    /// In place of what there is not.
+    pub(crate) const ABSENT: &str = "–";
+}

@@ -10,9 +10,9 @@ use kvscope_sizing::claims::{VerdictKind, claims, publications};
 use kvscope_sizing::engine::Engine;
 use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
 
-use super::{AxisScale, EngineSetting, MOST_REQUESTS, Room, ViewState};
+use super::{AxisScale, EngineSetting, MOST_REQUESTS, Moved, Room, ViewState};
 
-const ROOMS: [Room; 4] = [Room::Growth, Room::Claims, Room::Log, Room::Measure];
+const ROOMS: [Room; 5] = [Room::Growth, Room::Versions, Room::Claims, Room::Log, Room::Measure];
 
 /// The version that links carry.
 const VERSION: &str = "1";
@@ -123,6 +123,15 @@ impl ViewState {
         if let Some(id) = &self.claims.open {
             query.put("c", &escaped(id));
         }
+        if let Some(id) = &self.versions.from {
+            query.put("f", &escaped(id));
+        }
+        if let Some(id) = &self.versions.to {
+            query.put("t", &escaped(id));
+        }
+        if self.versions.moved != usual.versions.moved {
+            query.put("w", self.versions.moved.name());
+        }
         query.0
     }
 
@@ -196,6 +205,15 @@ impl ViewState {
             }
             "cs" => self.claims.publication = some_name(plain),
             "c" => self.claims.open = some_name(plain),
+            "f" => {
+                let to = self.versions.pair()[1].to_owned();
+                self.versions.set_pair([&plain, &to]);
+            }
+            "t" => {
+                let from = self.versions.pair()[0].to_owned();
+                self.versions.set_pair([&from, &plain]);
+            }
+            "w" => self.versions.moved = one_of(&plain, &Moved::ALL, Moved::name).map_err(bad)?,
             _ => return Err(LinkNotice::UnknownKey(unescaped(key))),
         }
         Ok(())
@@ -221,6 +239,7 @@ impl Query {
 fn room_name(room: Room) -> &'static str {
     match room {
         Room::Growth => "growth",
+        Room::Versions => "versions",
         Room::Claims => "claims",
         Room::Log => "log",
         Room::Measure => "measure",
@@ -332,7 +351,7 @@ mod tests {
     use kvscope_sizing::{Bytes, IndexFormat, KvFormat};
     use proptest::prelude::*;
 
-    use super::super::ClaimsView;
+    use super::super::{ClaimsView, VersionsView};
     use super::*;
 
     fn any_name() -> impl Strategy<Value = String> {
@@ -369,7 +388,13 @@ mod tests {
             verdict in prop::option::of(prop::sample::select(VerdictKind::ALL.to_vec())),
             publication in prop::option::of(prop::sample::select(publication_ids())),
             open in prop::option::of(prop::sample::select(claim_ids())),
+            pair in prop::option::of([any_name(), any_name()]),
+            moved in prop::sample::select(Moved::ALL.to_vec()),
         ) -> ViewState {
+            let mut versions = VersionsView { moved, ..VersionsView::default() };
+            if let Some([from, to]) = &pair {
+                versions.set_pair([from, to]);
+            }
             let selected = models.first().filter(|_| selects_first).cloned();
             let gpu = gpu.map(|gpu| gpu.trim().to_owned()).filter(|gpu| !gpu.is_empty());
             ViewState {
@@ -395,6 +420,7 @@ mod tests {
                 selected,
                 run,
                 claims: ClaimsView { verdict, publication, open },
+                versions,
             }
         }
     }

@@ -22,6 +22,16 @@ pub struct FactChange {
     pub to: Option<Stated>,
 }
 
+impl FactChange {
+    /// The config field of each version, once where both name the same.
+    pub fn field(&self) -> String {
+        let mut sources: Vec<&str> =
+            [&self.from, &self.to].into_iter().flatten().map(|stated| stated.source.as_str()).collect();
+        sources.dedup();
+        sources.join(" → ")
+    }
+}
+
 /// The values of one fact in one version.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stated {

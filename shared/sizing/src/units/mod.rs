@@ -14,5 +14,6 @@ pub(crate) use cut_off::truncated;
 pub(crate) use divisor::gcd;
 pub use ratio::Ratio;
 pub use slope::BytesPerToken;
+pub(crate) use text::{exact_digits, group_wide};
 pub use text::{group_digits, layer_ranges, parse_count};
 pub use tokens::Tokens;

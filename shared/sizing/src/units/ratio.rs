@@ -100,6 +100,16 @@ impl Ratio {
         self.numerator.signum()
     }
 
+    /// Every digit, with its sign: `−57,344`, `+4.5625`; a ratio where no decimal ends: `+1/3`.
+    pub fn exact(self) -> String {
+        let digits = super::exact_digits(self.numerator.unsigned_abs(), self.denominator.unsigned_abs());
+        format!("{}{digits}", self.sign())
+    }
+
+    fn sign(self) -> &'static str {
+        if self.numerator < 0 { "−" } else { "+" }
+    }
+
     /// The nearest floating point number.
     pub fn as_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
@@ -127,13 +137,13 @@ impl PartialOrd for Ratio {
 /// With its sign, in groups of three digits, at most one decimal: `−57,344`, `+4.6`.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.numerator < 0 { "−" } else { "+" };
+        let sign = self.sign();
         let (count, parts) = (self.numerator.unsigned_abs(), self.denominator.unsigned_abs());
         if parts == 1 {
-            return write!(f, "{sign}{}", group(count));
+            return write!(f, "{sign}{}", super::group_wide(count));
         }
         let tenths = (count % parts * 10 + parts / 2) / parts;
-        write!(f, "{sign}{}.{}", group(count / parts + tenths / 10), tenths % 10)
+        write!(f, "{sign}{}.{}", super::group_wide(count / parts + tenths / 10), tenths % 10)
     }
 }
 
@@ -144,10 +154,6 @@ impl Serialize for Ratio {
             _ => serializer.serialize_f64(self.as_f64()),
         }
     }
-}
-
-fn group(count: u128) -> String {
-    u64::try_from(count).map_or_else(|_| count.to_string(), super::group_digits)
 }
 
 fn overflow() -> Error {
@@ -175,6 +181,11 @@ mod tests {
             [(-57_344, 1, "−57,344"), (10_296, 1, "+10,296"), (73, 16, "+4.6"), (-199, 100, "−2.0")]
         {
             assert_eq!(Ratio::new(numerator, denominator).unwrap().to_string(), text);
+        }
+        for (numerator, denominator, text) in
+            [(-57_344, 1, "−57,344"), (73, 16, "+4.5625"), (-1, 3, "−1/3"), (0, 5, "+0")]
+        {
+            assert_eq!(Ratio::new(numerator, denominator).unwrap().exact(), text);
         }
         assert_eq!(serde_json::to_string(&Ratio::new(-73, 16).unwrap()).unwrap(), "-4.5625");
         assert_eq!(serde_json::to_string(&Ratio::new(-4, 2).unwrap()).unwrap(), "-2");

@@ -68,6 +68,12 @@ impl BytesPerToken {
         (self.denominator == 1).then_some(self.numerator)
     }
 
+    /// Every digit: `5,031.4375 B/token`; a ratio where no decimal ends: `1,000/3 B/token`.
+    pub fn exact(self) -> String {
+        let digits = super::exact_digits(u128::from(self.numerator), u128::from(self.denominator));
+        format!("{digits} B/token")
+    }
+
     fn reduced(numerator: u128, denominator: u128) -> Option<Self> {
         if denominator == 1 {
             return Some(Self { numerator: u64::try_from(numerator).ok()?, denominator: 1 });
@@ -123,6 +129,9 @@ mod tests {
         let total = csa.plus(hca).unwrap();
         assert_eq!((total.numerator(), total.denominator()), (80_503, 16));
         assert_eq!(total.to_string(), "5,031.4 B/token");
+        assert_eq!(total.exact(), "5,031.4375 B/token");
+        assert_eq!(csa.exact(), "4,890 B/token");
+        assert_eq!(BytesPerToken::new(Bytes::new(1000), 3).unwrap().exact(), "1,000/3 B/token");
         assert_eq!(serde_json::to_string(&total).unwrap(), "5031.4375");
         assert_eq!(serde_json::to_string(&csa).unwrap(), "4890");
     }

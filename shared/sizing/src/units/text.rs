@@ -107,6 +107,28 @@ fn without_separators(whole: &str) -> Option<String> {
     Some(digits)
 }
 
+/// [`group_digits`] of what may be beyond 64 bits, which stays in one group then.
+pub(crate) fn group_wide(count: u128) -> String {
+    u64::try_from(count).map_or_else(|_| count.to_string(), group_digits)
+}
+
+/// Every digit of a reduced ratio: `5,031.4375`; the ratio itself where no decimal ends or it is longer than 64 digits.
+pub(crate) fn exact_digits(numerator: u128, denominator: u128) -> String {
+    let whole = group_wide(numerator / denominator);
+    let mut rest = numerator % denominator;
+    let mut decimals = String::new();
+    while rest != 0 && decimals.len() < 64 {
+        let Some(tenfold) = rest.checked_mul(10) else { break };
+        decimals.push(char::from(b'0' + u8::try_from(tenfold / denominator).unwrap_or(0)));
+        rest = tenfold % denominator;
+    }
+    match (rest, decimals.is_empty()) {
+        (0, true) => whole,
+        (0, false) => format!("{whole}.{decimals}"),
+        _ => format!("{}/{}", group_wide(numerator), group_wide(denominator)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
