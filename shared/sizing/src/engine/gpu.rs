@@ -28,7 +28,7 @@ pub(super) struct Gpu {
     known: bool,
 }
 
-/// What a name contains, most specific first: family and GiB of memory.
+/// Words that stand side by side in a name: family and GiB of memory, by the makers' datasheets.
 const NAMES: &[(&str, Family, u64)] = &[
     ("GB10", Family::Sm120, 119),
     ("GB200", Family::Sm100, 180),
@@ -42,34 +42,48 @@ const NAMES: &[(&str, Family, u64)] = &[
     ("H800", Family::Sm90, 80),
     ("H20", Family::Sm90, 96),
     ("A100", Family::Ampere, 80),
+    ("A100X", Family::Ampere, 80),
     ("A800", Family::Ampere, 80),
     ("RTX PRO 6000", Family::Sm120, 96),
-    ("5090", Family::Sm120, 32),
-    ("5080", Family::Sm120, 16),
-    ("5070", Family::Sm120, 12),
-    ("RTX 50", Family::Sm120, 8),
+    ("RTX 5090", Family::Sm120, 32),
+    ("RTX 5080", Family::Sm120, 16),
+    ("RTX 5070", Family::Sm120, 12),
+    ("RTX 5060", Family::Sm120, 8),
+    ("RTX 5050", Family::Sm120, 8),
+    ("RTX 6000 ADA", Family::Ampere, 48),
     ("L40", Family::Ampere, 48),
+    ("L40S", Family::Ampere, 48),
     ("L20", Family::Ampere, 48),
     ("A40", Family::Ampere, 48),
+    ("A30", Family::Ampere, 24),
     ("A10", Family::Ampere, 24),
+    ("A10G", Family::Ampere, 24),
     ("L4", Family::Ampere, 24),
-    ("4090", Family::Ampere, 24),
-    ("4080", Family::Ampere, 16),
-    ("4070", Family::Ampere, 12),
-    ("3090", Family::Ampere, 24),
-    ("3080", Family::Ampere, 10),
+    ("A6000", Family::Ampere, 48),
+    ("A5000", Family::Ampere, 24),
+    ("A4500", Family::Ampere, 20),
+    ("A4000", Family::Ampere, 16),
+    ("A2000", Family::Ampere, 6),
+    ("A1000", Family::Ampere, 8),
+    ("RTX 4090", Family::Ampere, 24),
+    ("RTX 4080", Family::Ampere, 16),
+    ("RTX 4070", Family::Ampere, 12),
+    ("RTX 3090", Family::Ampere, 24),
+    ("RTX 3080", Family::Ampere, 10),
     ("T4", Family::Ampere, 16),
 ];
 
 /// vLLM 0.33 keeps these at the batch of small cards (`EngineArgs.get_batch_defaults`).
-const SLOW: [&str; 2] = ["A100", "GB10"];
+const SLOW: [&str; 3] = ["A100", "A100X", "GB10"];
 
 impl Gpu {
     /// The GPU of the settings; without one, or with an unknown name, an H100.
     pub(super) fn of(settings: &Settings) -> Self {
         let name = settings.gpu.as_deref().map(str::to_ascii_uppercase);
-        let found =
-            name.as_deref().and_then(|name| NAMES.iter().find(|(part, ..)| name.contains(part)).copied());
+        let words = name.as_deref().map(words);
+        let found = words
+            .as_deref()
+            .and_then(|words| NAMES.iter().find(|(part, ..)| words.contains(&format!(" {part} "))).copied());
         let (part, family, gib) = found.unwrap_or(("H100", Family::Sm90, 80));
         let stated = name.as_deref().filter(|_| found.is_some()).and_then(stated_gib);
         Self {
@@ -94,6 +108,23 @@ impl Gpu {
         };
         Some(Warning::new("gpu", message))
     }
+}
+
+/// The words of a name, each between two spaces, so that a model's number is found whole and not in a longer one
+/// (`A40` in `RTX A4000`). What people write without a space (`RTX4090`, `4090`) reads as drivers write it.
+fn words(name: &str) -> String {
+    let mut words = String::from(" ");
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        let number = word.strip_prefix("RTX").unwrap_or(word);
+        let is_series = number.len() == 4 && number.bytes().all(|digit| digit.is_ascii_digit());
+        let has_prefix = words.ends_with(" RTX ") || words.ends_with(" PRO ");
+        if is_series && !has_prefix {
+            words.push_str("RTX ");
+        }
+        words.push_str(if is_series { number } else { word });
+        words.push(' ');
+    }
+    words
 }
 
 /// The memory in a driver's name of a card, or of a part of one: `40GB` of `NVIDIA A100-SXM4-40GB`.
@@ -130,12 +161,30 @@ mod tests {
             ("NVIDIA RTX PRO 6000 Blackwell", Family::Sm120, 96),
             ("NVIDIA GeForce RTX 5090", Family::Sm120, 32),
             ("Tesla T4", Family::Ampere, 16),
+            ("rtx4090", Family::Ampere, 24),
+            ("4090", Family::Ampere, 24),
+            ("NVIDIA A10G", Family::Ampere, 24),
         ] {
             let gpu = named(name);
             assert!(gpu.known, "{name}");
             assert_eq!((gpu.family, gpu.gib), (family, gib), "{name}");
         }
         assert!(named("NVIDIA A100").slow && named("NVIDIA GB10").slow && !named("NVIDIA A800").slow);
+    }
+
+    /// NVIDIA's datasheets: RTX A4000 16 GB, RTX A1000 8 GB, A40 48 GB, A100 80 GB
+    /// (<https://www.nvidia.com/en-us/products/workstations/rtx-a4000/>,
+    /// <https://www.nvidia.com/en-us/products/workstations/rtx-a1000/>).
+    #[test]
+    fn a_number_inside_a_longer_one_is_another_card() {
+        for (name, gib) in
+            [("NVIDIA RTX A4000", 16), ("NVIDIA RTX A1000", 8), ("NVIDIA A40", 48), ("A100", 80)]
+        {
+            assert_eq!((named(name).gib, named(name).known), (gib, true), "{name}");
+        }
+        for other in ["NVIDIA RTX A400", "NVIDIA T400", "Quadro RTX 4000", "NVIDIA L400", "NVIDIA H2000"] {
+            assert!(!named(other).known, "{other}");
+        }
     }
 
     #[test]
