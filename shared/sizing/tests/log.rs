@@ -69,7 +69,7 @@ fn of_two_contradictory_lines_the_concurrency_is_the_capacity() {
     assert!(tokens.means.contains("not the capacity"), "{}", tokens.means);
     let [contradiction] = decoded.contradictions.as_slice() else { panic!("{:?}", decoded.contradictions) };
     assert_eq!(contradiction.lines, [10, 11]);
-    assert!(contradiction.explained && contradiction.what.contains("before 0.21"), "{}", contradiction.what);
+    assert!(contradiction.explained && contradiction.what.contains("up to 0.20.0"), "{}", contradiction.what);
     let capacity = decoded.capacity.unwrap();
     assert!(capacity.starts_with("The capacity is 33.04 requests of 32,768 tokens"), "{capacity}");
     assert!(capacity.ends_with("the 290,864 tokens of line 10 are not it."), "{capacity}");

@@ -72,7 +72,7 @@ fn without_a_concurrency_line_the_capacity_of_a_hybrid_is_recomputed_or_unknown(
     assert!(other.starts_with("The capacity is unknown: the 290,864 tokens of line 10"), "{other}");
 }
 
-/// Both logs print the tokens as versions before 0.21 do. By hand in `log.rs`: 147 // 4 × 2096 = 75,456 and 147 / 38 = 3.87;
+/// Both logs print the tokens as versions up to 0.20.0 do, and 0.20.2 no longer does. By hand in `log.rs`: 147 // 4 × 2096 = 75,456 and 147 / 38 = 3.87;
 /// 1487 // 4 × 784 = 290,864.
 #[test]
 fn lines_of_an_older_version_are_recomputed_by_its_rules() {
@@ -82,6 +82,15 @@ fn lines_of_an_older_version_are_recomputed_by_its_rules() {
         let text = whole.replace(&format!("version {version}"), "").replace(&format!("(v{version})"), "");
         let found = decoded(&text);
         assert_eq!(found.engine.to_string(), "vllm@0.20.0");
+        assert!(
+            found.title().starts_with("vllm@0.20.0 (version inferred from its lines"),
+            "{}",
+            found.title()
+        );
+        assert_eq!(serde_json::to_value(&found).unwrap()["version_from"], "lines");
+        let named = decoded(&whole);
+        assert!(named.title().starts_with(&format!("vllm@{version}, ")), "{}", named.title());
+        assert_eq!(serde_json::to_value(&named).unwrap()["version_from"], "log");
         let told = found.warnings.iter().find(|warning| warning.field == "engine").unwrap();
         assert!(told.message.contains("names no version; the rules of 0.20.0"), "{}", told.message);
         let figure = found.figures.iter().find(|figure| figure.name == "logged_kv_tokens").unwrap();
@@ -89,7 +98,8 @@ fn lines_of_an_older_version_are_recomputed_by_its_rules() {
         assert!(!found.has_differences(), "{:?}", found.figures);
     }
     let newer = log("vllm-0.27-two-ranks").replace("(v0.27.1)", "");
-    assert_eq!(decoded(&newer).engine.to_string(), "vllm");
+    let newer = decoded(&newer);
+    assert_eq!((newer.engine.to_string().as_str(), newer.version_from), ("vllm", None));
 }
 
 /// The second rank allocates 400,000 tokens and admits as many as the first, which agrees with itself.

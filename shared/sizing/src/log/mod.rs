@@ -57,8 +57,10 @@ pub struct GivenModel<'a> {
 pub struct DecodedLog {
     /// What the file's first lines say of it behind a `#`, such as where its figures come from. They are not decoded.
     pub note: Option<String>,
-    /// The engine, with the version that the log names.
+    /// The engine, at the version whose rules are taken.
     pub engine: Engine,
+    /// Where that version is from; none where the newest rules are taken, or rules do not go by version.
+    pub version_from: Option<VersionFrom>,
     /// The model.
     pub model: LogModel,
     /// Settings that the log states, by the names of the engine profiles.
@@ -73,6 +75,16 @@ pub struct DecodedLog {
     pub capacity: Option<String>,
     /// What was assumed or left out.
     pub warnings: Vec<Warning>,
+}
+
+/// Where the version of a log's engine is from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionFrom {
+    /// The log names it.
+    Log,
+    /// The log names none, and its lines are as this version, the newest of several, prints them.
+    Lines,
 }
 
 /// The model of a log.
@@ -252,7 +264,7 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         reading.launch.warn("log", format!("it also holds lines of {others}, which are left out"));
     }
     reading.figures.sort();
-    let engine = engine(decoder, &mut reading);
+    let (engine, version_from) = engine(decoder, &mut reading);
     let mut contradictions = (decoder.contradictions)(&engine, &mut reading);
     let named = reading.launch.model.clone();
     let mut recomputed_as = None;
@@ -279,6 +291,7 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         capacity: (decoder.capacity)(&reading),
         note,
         engine,
+        version_from,
         model: LogModel { named, recomputed_as },
         figures: reading.figures.all.into_iter().map(LogFigure::from).collect(),
         settings: reading.launch.settings,
@@ -290,31 +303,34 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
 
 /// The engine at the version of the log, or at the newest that prints such lines. Builds of an untagged tree count from 0.1
 /// and say nothing.
-fn engine(decoder: &Decoder, reading: &mut Reading) -> Engine {
+fn engine(decoder: &Decoder, reading: &mut Reading) -> (Engine, Option<VersionFrom>) {
     let (kind, launch) = (decoder.kind, &mut reading.launch);
     let untagged = launch.version.as_ref().is_some_and(|version| version.starts_with("0.1.dev"));
     let named = launch.version.as_ref().filter(|_| !untagged && kind != EngineKind::LlamaCpp);
     let at = |version: &str| -> Option<Engine> { format!("{}@{version}", kind.name()).parse().ok() };
-    let engine = named.and_then(|version| at(version));
-    if engine.is_some() || kind == EngineKind::LlamaCpp {
-        return engine.unwrap_or_else(|| Engine::newest(kind));
+    if let Some(engine) = named.and_then(|version| at(version)) {
+        return (engine, Some(VersionFrom::Log));
+    }
+    if kind == EngineKind::LlamaCpp {
+        return (Engine::newest(kind), None);
     }
     let why = if untagged { "its version is that of an untagged build" } else { "the log names no version" };
     if untagged {
         launch.version = None;
     }
     let by_lines = (decoder.version_of_lines)(&reading.figures);
-    let (engine, taken) = match by_lines.and_then(|version| Some((version, at(version)?))) {
+    let (engine, from, taken) = match by_lines.and_then(|version| Some((version, at(version)?))) {
         Some((version, engine)) => (
             engine,
+            Some(VersionFrom::Lines),
             format!(
                 "the rules of {version} are taken, the newest whose lines of tokens and requests differ as here"
             ),
         ),
-        None => (Engine::newest(kind), "the newest known rules are taken".to_owned()),
+        None => (Engine::newest(kind), None, "the newest known rules are taken".to_owned()),
     };
     launch.warn("engine", format!("{why}; {taken}"));
-    engine
+    (engine, from)
 }
 
 /// The comment that a log begins with, and the lines behind it.

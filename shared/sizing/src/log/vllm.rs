@@ -176,8 +176,8 @@ pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Cont
         let explained = old || !known;
         let reason = if explained {
             tokens.topic = Topic::OldTokens;
-            "the concurrency line is the capacity: vLLM before 0.21 prints the tokens as if its blocks were divided \
-             evenly over the groups of layers"
+            "the concurrency line is the capacity: vLLM up to 0.20.0 prints the tokens as if its blocks were \
+             divided evenly over the groups of layers"
         } else {
             "this version computes one from the other, so one of them was changed or belongs to another start"
         };

@@ -1,6 +1,6 @@
 //! What a decoded log says, in the words of the command line and of the page alike.
 
-use super::{DecodedLog, LogFigure};
+use super::{DecodedLog, LogFigure, VersionFrom};
 use crate::state::counted;
 
 /// Ranks that are named one by one.
@@ -9,7 +9,8 @@ const NAMED_RANKS: usize = 4;
 const NOTHING: &str = "–";
 
 impl DecodedLog {
-    /// Engine, version and model: `vllm@0.19.0, model Qwen/Qwen3.5-27B, recomputed as qwen3.5-27b`.
+    /// Engine, version and model: `vllm@0.19.0, model Qwen/Qwen3.5-27B, recomputed as qwen3.5-27b`. A version that the log
+    /// does not name is said to be inferred.
     pub fn title(&self) -> String {
         let model = match (&self.model.named, &self.model.recomputed_as) {
             (Some(named), Some(known)) => format!(", model {named}, recomputed as {known}"),
@@ -17,7 +18,11 @@ impl DecodedLog {
             (None, Some(known)) => format!(", recomputed as {known}"),
             (None, None) => String::new(),
         };
-        format!("{}{model}", self.engine)
+        let inferred = match self.version_from {
+            Some(VersionFrom::Lines) => " (version inferred from its lines, the log names none)",
+            Some(VersionFrom::Log) | None => "",
+        };
+        format!("{}{inferred}{model}", self.engine)
     }
 
     /// The settings that the log states: `tp 2, max_model_len 32768`; empty where it states none.
