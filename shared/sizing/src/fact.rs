@@ -54,6 +54,14 @@ impl Source {
         Self::Field { path: path.into() }
     }
 
+    /// The field that a message about the number is about; the rule where no one field says it.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Default { field, .. } => field.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     /// A default of an absent field.
     pub fn default(field: impl Into<SmolStr>, rule: impl Into<SmolStr>) -> Self {
         Self::Default { field: field.into(), rule: rule.into() }

@@ -46,10 +46,6 @@ fn every_pass_has_a_cache_of_its_own() {
         (architecture.weights_of(21), architecture.weights_of(22), architecture.weights_of(43)),
         (21, 0, 21)
     );
-    // `_apply_loop_shared_kv` of the model's own code: later passes take the first one's K and V.
-    let (bytes, warnings) = slope(&with(&nanbeige(), &json!({"loop_share_kv": true})));
-    assert_eq!(bytes, 90_112);
-    assert!(warnings.contains("they read the first one's cache (loop_share_kv = true)"), "{warnings}");
     assert_eq!(slope(&with(&nanbeige(), &json!({"num_loops": 1}))), (90_112, String::new()));
     assert!(read_config(&with(&nanbeige(), &json!({"num_loops": 4096})).to_string()).is_err());
 }
@@ -72,10 +68,61 @@ fn a_split_loop_repeats_the_middle() {
     assert_eq!(slope(&split).0, (11 + 33) * 2 * 8 * 128 * 2);
     let architecture = read_config(&split.to_string()).unwrap();
     assert_eq!(architecture.loops().unwrap().range, 5..16);
-    let shared = with(&split, &json!({"loop_share_kv": true}));
-    assert_eq!(slope(&shared).0, 22 * 2 * 8 * 128 * 2);
+    // The split goes by no count of loops: absent, the class's own is 1, and the weights of losses are for whole passes.
+    let mut alone = split.clone();
+    alone.as_object_mut().unwrap().retain(|key, _| key != "num_loops");
+    assert_eq!(slope(&alone).0, 180_224);
+    assert_eq!(slope(&with(&split, &json!({"loop_loss_weights": [0.5, 0.5]}))).0, 180_224);
+    // `_apply_loop_shared_kv`: later passes take the first one's K and V.
+    let (bytes, warnings) = slope(&with(&split, &json!({"loop_share_kv": true})));
+    assert_eq!(bytes, 22 * 2 * 8 * 128 * 2);
+    assert!(warnings.contains("they read the first one's cache (loop_share_kv = true)"), "{warnings}");
+    assert!(warnings.starts_with("enable_double_loop_split: (22 + 11) / 11 passes"), "{warnings}");
     let wider = with(&split, &json!({"loop_middle_layers": 2, "loop_middle_repeats": 5}));
     assert_eq!(slope(&wider).0, (20 + 10) * 2 * 8 * 128 * 2);
+}
+
+fn refused(config: &Value) -> kvscope_sizing::Error {
+    read_config(&config.to_string()).unwrap_err()
+}
+
+/// `_hyper_connection_validation` of Nanbeige's configuration class: a middle that divides the layers, an even number of
+/// them where none is stated, and shared caches with the split alone.
+#[test]
+fn what_nanbeiges_class_refuses_is_refused() {
+    let split = with(&nanbeige(), &json!({"enable_double_loop_split": true}));
+    for middle in [0, 4, 23] {
+        let error = refused(&with(&split, &json!({"loop_middle_layers": middle})));
+        assert_eq!(error.place(), Some("loop_middle_layers"), "{error}");
+    }
+    let odd = refused(&with(&split, &json!({"num_hidden_layers": 21})));
+    assert_eq!(odd.place(), Some("enable_double_loop_split"), "{odd}");
+    for loops in [1, 2] {
+        let shared = with(&nanbeige(), &json!({"loop_share_kv": true, "num_loops": loops}));
+        assert_eq!(refused(&shared).place(), Some("loop_share_kv"));
+    }
+}
+
+/// `_get_num_loops` of Nanbeige's modelling code: as many passes as there are weights of losses, and one more, whatever
+/// `num_loops` says.
+#[test]
+fn weights_of_losses_set_the_passes() {
+    let one = with(&nanbeige(), &json!({"loop_loss_weights": [0.5]}));
+    assert_eq!(slope(&one).0, 2 * 90_112);
+    let mut alone = one.clone();
+    alone.as_object_mut().unwrap().remove("num_loops");
+    let (bytes, warnings) = slope(&alone);
+    assert_eq!(bytes, 180_224);
+    assert!(
+        warnings.starts_with("loop_loss_weights: 1 entry and one pass more; layers 0 to 21"),
+        "{warnings}"
+    );
+    let two = with(&nanbeige(), &json!({"loop_loss_weights": [0.3, 0.3]}));
+    let (bytes, warnings) = slope(&two);
+    assert_eq!(bytes, 3 * 90_112);
+    assert!(warnings.contains("num_loops: 2, but loop_loss_weights has 2 entries"), "{warnings}");
+    assert!(read_config_text(&one.to_string(), Unknown::Refuse).is_ok());
+    assert!(read_config_text(&two.to_string(), Unknown::Refuse).is_err(), "a contradiction is a doubt");
 }
 
 /// Ouro-2.6B: 4 steps of 48 layers, and 4 where the config does not say (vLLM's `OuroAttention`, `total_ut_steps`).
@@ -88,7 +135,9 @@ fn ouro_runs_four_steps() {
     assert_eq!(slope(&ouro).0, 1_572_864);
     let mut absent = ouro.clone();
     absent.as_object_mut().unwrap().remove("total_ut_steps");
-    assert_eq!(slope(&absent).0, 1_572_864);
+    let (bytes, warnings) = slope(&absent);
+    assert_eq!(bytes, 1_572_864);
+    assert!(warnings.starts_with("total_ut_steps: absent: 4, the default"), "{warnings}");
 }
 
 /// `IQuest`'s loop coder: the second pass keeps 64 tokens and reads the first one's cache beside (vLLM 0.33,
@@ -117,7 +166,43 @@ fn dory_loops_between_its_ends() {
     assert_eq!(slope(&dory).0, 14 * 2 * 4 * 256 * 2);
     assert_eq!(slope(&with(&dory, &json!({"recurrent_kv_cache_mode": "last_loop"}))).0, 6 * 2 * 4 * 256 * 2);
     let unknown = with(&dory, &json!({"recurrent_kv_cache_mode": "first_loop"}));
-    assert_eq!(read_config(&unknown.to_string()).unwrap_err().place(), Some("recurrent_kv_cache_mode"));
+    assert_eq!(refused(&unknown).place(), Some("recurrent_kv_cache_mode"));
+    // `validate_architecture`: the three counts add up to all layers; absent, 8 and 8 are the class's.
+    assert_eq!(slope(&with(&dory, &json!({"n_recurrent_layers": 4}))).0, 14 * 2 * 4 * 256 * 2);
+    let fewer = refused(&with(&dory, &json!({"n_recurrent_layers": 3})));
+    assert_eq!(fewer.place(), Some("n_input_layers"), "{fewer}");
+    let ten = json!({"model_type": "dory", "num_hidden_layers": 10, "num_attention_heads": 16, "head_dim": 256,
+        "hidden_size": 4096, "torch_dtype": "bfloat16"});
+    let ends = refused(&ten);
+    assert_eq!(ends.place(), Some("n_input_layers"));
+    assert!(ends.what().contains("8 input and 8 output layers leave none of 10"), "{ends}");
+    let nested = refused(&json!({"text_config": ten}));
+    assert_eq!(nested.place(), Some("text_config.n_input_layers"));
+}
+
+/// Without its other end no part of the layers is said. Inkling's class has 6 and 18 for what its config leaves out
+/// (transformers 5.24, `Inkling2LoopTextConfig`).
+#[test]
+fn half_a_range_names_the_missing_half() {
+    let plain = json!({"num_hidden_layers": 24, "hidden_size": 2304, "num_attention_heads": 24,
+        "num_key_value_heads": 8, "head_dim": 128, "dtype": "bfloat16"});
+    for (half, missing) in [
+        (json!({"loop_config": {"num_passes": 3, "core_start": 3}}), "loop_config.core_end"),
+        (json!({"loop_config": {"num_passes": 3, "core_end": 3}}), "loop_config.core_start"),
+        (json!({"loop_num_passes": 3, "loop_layer_index_start": 6}), "loop_layer_index_end"),
+        (json!({"loop_num_passes": 3, "loop_layer_index_end": 6}), "loop_layer_index_start"),
+        (json!({"n_recurrent_loops": 3, "n_input_layers": 6}), "n_output_layers"),
+        (json!({"n_recurrent_loops": 3, "n_output_layers": 6}), "n_input_layers"),
+    ] {
+        let error = refused(&with(&plain, &half));
+        assert_eq!(error.place(), Some(missing), "{error}");
+    }
+    let own = with(&plain, &json!({"model_type": "inkling2_loop_text", "loop_config": {"core_start": 12}}));
+    let architecture = read_config(&own.to_string()).unwrap();
+    let loops = architecture.loops().unwrap();
+    assert_eq!((loops.range.clone(), loops.passes.get()), (12..18, 3));
+    let behind = with(&plain, &json!({"loop_config": {"num_passes": 2, "core_start": 3, "core_end": 3}}));
+    assert_eq!(refused(&behind).place(), Some("loop_config.core_start"));
 }
 
 /// Inkling's loop (transformers 5.24, `models/inkling2_loop`): of 24 layers those from 6 to 17 run three times. Layers 5, 11,
@@ -144,7 +229,12 @@ fn inklings_core_loops() {
 fn stacked_cycles_multiply_a_stack() {
     let hrm = json!({"model_type": "hrm_text", "num_hidden_layers": 16, "num_attention_heads": 12, "hidden_size": 1536,
         "head_dim": 128, "torch_dtype": "bfloat16"});
-    assert_eq!(slope(&hrm).0, 128 * 2 * 12 * 128 * 2);
+    let (bytes, warnings) = slope(&hrm);
+    assert_eq!(bytes, 128 * 2 * 12 * 128 * 2);
+    assert!(
+        warnings.contains("H_cycles: 2 cycles of 3 + 1 passes; layers 0 to 15 run 8 times"),
+        "{warnings}"
+    );
     let written = with(&hrm, &json!({"num_hidden_layers": 128, "num_layers_per_stack": 16}));
     assert_eq!(slope(&written).0, 128 * 2 * 12 * 128 * 2);
 }
@@ -158,6 +248,22 @@ fn weights_count_once_and_work_each_pass() {
     // One layer: q and out 3072 × 48 × 128, k and v 3072 × 8 × 128, three of 3072 × 10752.
     let layer = 2 * 3072 * 48 * 128 + 2 * 3072 * 8 * 128 + 3 * 3072 * 10_752;
     assert_eq!(twice.active - once.active, 22 * layer);
+}
+
+/// What a class has by its default is not counted either: two stacks in `HrmTextConfig`, convolutions in `ZayaConfig` and
+/// `InklingTextConfig` (transformers 5.24).
+#[test]
+fn weights_of_a_class_are_refused_without_its_fields() {
+    let common = json!({"num_hidden_layers": 12, "hidden_size": 1024, "num_attention_heads": 8, "head_dim": 128,
+        "num_key_value_heads": 8, "intermediate_size": 4096, "vocab_size": 1000, "dtype": "bfloat16"});
+    let count = |config: &Value| Parameters::of(config, &read_config(&config.to_string()).unwrap());
+    for (class, field) in
+        [("hrm_text", "H_cycles"), ("zaya", "cca_time0"), ("inkling_text", "conv_kernel_size")]
+    {
+        let error = count(&with(&common, &json!({"model_type": class}))).unwrap_err();
+        assert_eq!(error.place(), Some(field), "{class}: {error}");
+    }
+    assert!(count(&with(&common, &json!({"model_type": "llama"}))).is_ok());
 }
 
 /// A GGUF of the same model: `nanbeige.num_loops` beside 22 blocks (pull request 25994).

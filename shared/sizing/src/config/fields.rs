@@ -160,6 +160,14 @@ impl<'a> Fields<'a> {
         format!("{prefix}{key}")
     }
 
+    /// The field that a number is of: the one that says it, or the absent one whose default it is.
+    pub(super) fn place_of(&self, fact: &Fact) -> String {
+        match fact.source() {
+            Source::Default { field, .. } => self.path_of(field),
+            other => other.place(),
+        }
+    }
+
     pub(super) fn model_type(&self) -> Option<&'a str> {
         self.levels.iter().find_map(|(_, map)| map.get("model_type")?.as_str())
     }
@@ -179,7 +187,7 @@ impl<'a> Fields<'a> {
         let Some(fact) = self.number(key)? else { return Ok(None) };
         if fact.get() == 0 && AT_LEAST_ONE.contains(&key) {
             let what = "0; a model has at least one, so give the real count or leave the field out";
-            return Err(Error::field(fact.source().to_string(), what));
+            return Err(Error::field(self.place_of(&fact), what));
         }
         Ok(Some(fact).filter(|fact| fact.get() > 0))
     }

@@ -27,7 +27,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
     };
     if let Some(count) = count.as_ref().filter(|count| count.get() > MOST_LAYERS) {
         return Err(Error::field(
-            count.source().to_string(),
+            fields.place_of(count),
             format!("{} layers is more than the {MOST_LAYERS} that are accepted", count.get()),
         ));
     }
@@ -91,7 +91,7 @@ fn attention_blocks(fields: &Fields<'_>) -> Result<Option<Blocks>> {
             all.source(),
             all.get()
         );
-        fields.doubt(layers.source().to_string(), what);
+        fields.doubt(fields.place_of(&layers), what);
     }
     Ok(Some(Blocks { layers, in_layer: in_layer.get() }))
 }
@@ -104,7 +104,7 @@ fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Optio
         let shared_layers = usize::try_from(shared.get()).unwrap_or(usize::MAX);
         if shared_layers >= total {
             return Err(Error::field(
-                shared.source().to_string(),
+                fields.place_of(&shared),
                 format!("{shared_layers} of {total} layers share a cache; none is left to own one"),
             ));
         }
@@ -112,7 +112,7 @@ fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Optio
         for (index, slot) in borrowed.iter_mut().enumerate().skip(first) {
             if !kinds[..first].contains(&kinds[index]) {
                 return Err(Error::field(
-                    shared.source().to_string(),
+                    fields.place_of(&shared),
                     format!("layer {index} shares the cache of a kind that no earlier layer owns"),
                 ));
             }
@@ -128,7 +128,7 @@ fn borrowed_layers(fields: &Fields<'_>, kinds: &[LayerKind]) -> Result<Vec<Optio
                 let owner = index - usize::try_from(beyond_owner).expect("at most the index");
                 if kinds[owner] != kinds[index] {
                     return Err(Error::field(
-                        factor.source().to_string(),
+                        fields.place_of(&factor),
                         format!(
                             "layer {index} would share the cache of layer {owner}, which is of another kind"
                         ),

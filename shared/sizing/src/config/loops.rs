@@ -1,9 +1,12 @@
 //! Layers that run several times with the same weights: which, how often, and what the later passes keep.
 
+use std::ops::Range;
+
 use super::fields::Fields;
 use crate::architecture::{LayerDraft, Loops};
-use crate::fact::Fact;
+use crate::fact::{Fact, Source};
 use crate::mixer::Mixer;
+use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -26,12 +29,14 @@ pub(super) fn repeat(
     drafts: &mut Vec<LayerDraft>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<Loops>> {
-    let Some(loops) = read(fields, drafts.len())? else { return Ok(None) };
-    let source = loops.passes.source().to_string();
+    let Some((loops, passes)) = read(fields, drafts.len())? else { return Ok(None) };
     let all = loops.passes.get().saturating_mul(loops.range.len() as u64);
     if all > super::layers::MOST_LAYERS {
         let what = format!("{} passes of {} layers", loops.passes.get(), loops.range.len());
-        return Err(Error::field(source, format!("{what} are more than {}", super::layers::MOST_LAYERS)));
+        return Err(Error::field(
+            passes.place,
+            format!("{what} are more than {}", super::layers::MOST_LAYERS),
+        ));
     }
     let later = later_passes(fields)?;
     let again = |draft: &LayerDraft| match &later {
@@ -52,38 +57,88 @@ pub(super) fn repeat(
             window = window.get()
         ),
     };
-    warnings.push(Warning::new(source, loops.words(&kept)));
+    let words = passes.explained(&loops.words(&kept));
+    warnings.push(Warning::new(passes.place, words));
     Ok(Some(loops))
 }
 
-fn read(fields: &Fields<'_>, own_layers: usize) -> Result<Option<Loops>> {
-    let loop_config = fields.object("loop_config")?;
-    let nested = |key: &str| loop_config.as_ref().map_or(Ok(None), |nested| nested.number(key));
-    let stated = match nested("num_passes")? {
-        Some(passes) => Some(passes),
-        None => fields.count_any(&PASSES)?,
-    };
-    let Some(passes) = stated.or(stacks(fields)?) else { return Ok(None) };
-    let range = match (nested("core_start")?, nested("core_end")?) {
-        (Some(start), Some(end)) => Some((start, end)),
-        _ => part(fields, own_layers)?,
-    };
-    let (start, end) = match range {
-        Some((start, end)) => (index(&start, own_layers)?, index(&end, own_layers)?),
-        None => (0, own_layers),
-    };
-    if start >= end {
-        let what = format!("{} of {own_layers} layers run again", end.saturating_sub(start));
-        return Err(Error::field(passes.source().to_string(), what));
+/// How often layers run, and the field that says so.
+struct Passes {
+    count: Fact,
+    place: String,
+}
+
+impl Passes {
+    fn stated(fields: &Fields<'_>, count: Fact) -> Self {
+        Self { place: fields.place_of(&count), count }
     }
-    let passes = middle_passes(fields, passes, own_layers, start..end)?;
-    let loops = Loops { passes, range: start..end, own_layers };
-    Ok(Some(loops).filter(|loops| loops.passes.get() > 1))
+
+    /// `words` behind what the count comes from, where that is more than its field.
+    fn explained(&self, words: &str) -> String {
+        match self.count.source() {
+            Source::Field { .. } => words.to_owned(),
+            Source::Default { rule, .. } => format!("absent: {rule}; {words}"),
+            other => format!("{other}; {words}"),
+        }
+    }
+}
+
+fn read(fields: &Fields<'_>, own_layers: usize) -> Result<Option<(Loops, Passes)>> {
+    let split = fields.flag("enable_double_loop_split")?.filter(|(_, on)| *on);
+    if let (None, Some((path, true))) = (&split, fields.flag("loop_share_kv")?) {
+        let what =
+            "true, and its class takes that with enable_double_loop_split alone; leave it out, or set both";
+        return Err(Error::field(path, what));
+    }
+    let found = match split {
+        Some((path, _)) => Some(middle(fields, path, own_layers)?),
+        None => match passes(fields)? {
+            Some(passes) => Some((passes, part(fields, own_layers)?)),
+            None => None,
+        },
+    };
+    let Some((passes, range)) = found.filter(|(passes, _)| passes.count.get() > 1) else { return Ok(None) };
+    Ok(Some((Loops { passes: passes.count.clone(), range, own_layers }, passes)))
+}
+
+fn passes(fields: &Fields<'_>) -> Result<Option<Passes>> {
+    let nested = fields.object("loop_config")?.map(|nested| nested.number("num_passes")).transpose()?;
+    if let Some(stated) = nested.flatten() {
+        return Ok(Some(Passes::stated(fields, stated)));
+    }
+    if let Some(weighted) = weighted(fields)? {
+        return Ok(Some(weighted));
+    }
+    match fields.count_any(&PASSES)? {
+        Some(stated) => Ok(Some(Passes::stated(fields, stated))),
+        None => stacks(fields),
+    }
+}
+
+/// Nanbeige's weights of the losses after each pass but the last, which choose how many there are before `num_loops` does
+/// (`_get_num_loops` of its `modeling_nanbeige.py`).
+fn weighted(fields: &Fields<'_>) -> Result<Option<Passes>> {
+    let Some((place, weights)) = fields.list("loop_loss_weights")?.filter(|(_, list)| !list.is_empty())
+    else {
+        return Ok(None);
+    };
+    let entries = weights.len() as u64;
+    let passes = entries.saturating_add(1);
+    let rule = format!("{} and one pass more", counted(entries, "entry", "entries"));
+    if let Some(other) = fields.number("num_loops")?.filter(|other| other.get() != passes) {
+        let what = format!(
+            "{}, but {place} has {} and asks for {passes} passes; those are taken",
+            other.get(),
+            counted(entries, "entry", "entries")
+        );
+        fields.doubt(fields.place_of(&other), what);
+    }
+    Ok(Some(Passes { count: Fact::derived(passes, rule), place }))
 }
 
 /// `HrmTextConfig` counts one stack's layers where it does not say so, and runs the lower stack `L_cycles` times and the
 /// upper one once in each of `H_cycles`.
-fn stacks(fields: &Fields<'_>) -> Result<Option<Fact>> {
+fn stacks(fields: &Fields<'_>) -> Result<Option<Passes>> {
     if fields.has("num_layers_per_stack") {
         for key in ["H_cycles", "L_cycles"] {
             fields.find(key);
@@ -94,40 +149,140 @@ fn stacks(fields: &Fields<'_>) -> Result<Option<Fact>> {
         return Ok(None);
     };
     let passes = upper.get().saturating_mul(lower.get().saturating_add(1));
-    Ok(Some(Fact::derived(passes, format!("{} × ({} + 1)", upper.source(), lower.source()))))
+    let rule = format!("{} cycles of {} + 1 passes", upper.get(), lower.get());
+    Ok(Some(Passes { count: Fact::derived(passes, rule), place: fields.place_of(&upper) }))
 }
 
-/// The first layer that runs again and the one behind the last, where not all do.
-fn part(fields: &Fields<'_>, own_layers: usize) -> Result<Option<(Fact, Fact)>> {
-    if let (Some(start), Some(end)) =
-        (fields.count("loop_layer_index_start")?, fields.count("loop_layer_index_end")?)
-    {
-        return Ok(Some((start, end)));
+/// Nanbeige's split, which neither `num_loops` nor the weights of losses change: the middle layers, half of all where
+/// nothing is said, run until as many layers ran as in two whole passes (`_get_double_loop_split_layer_order`). Their count
+/// has to divide that of all (`_hyper_connection_validation`). `loop_middle_repeats` is of classes derived from it.
+fn middle(fields: &Fields<'_>, place: String, own_layers: usize) -> Result<(Passes, Range<usize>)> {
+    for key in ["num_loops", "loop_loss_weights"] {
+        fields.find(key);
     }
-    // Nanbeige's split: the middle half, or as many layers as are stated.
-    if fields.flag("enable_double_loop_split")?.is_some_and(|(_, on)| on) {
-        let total = own_layers as u64;
-        let middle = fields.count("loop_middle_layers")?.map_or(total / 2, |fact| fact.get());
-        let first = total.saturating_sub(middle) / 2;
-        let rule = "the middle layers (enable_double_loop_split)";
-        return Ok(Some((Fact::derived(first, rule), Fact::derived(first.saturating_add(middle), rule))));
-    }
-    let (Some(before), Some(behind)) =
-        (count_from_0(fields, "n_input_layers")?, count_from_0(fields, "n_output_layers")?)
-    else {
-        return Ok(None);
+    let stated = fields.number("loop_middle_layers")?;
+    let middle = stated.as_ref().map_or(Ok(own_layers / 2), |stated| usize::try_from(stated.get()));
+    let middle = middle.ok().filter(|middle| *middle > 0 && own_layers.is_multiple_of(*middle));
+    let Some(middle) = middle.filter(|_| stated.is_some() || own_layers.is_multiple_of(2)) else {
+        return Err(match stated {
+            Some(stated) => Error::field(
+                fields.place_of(&stated),
+                format!("{}, which does not divide the {own_layers} layers", stated.get()),
+            ),
+            None => Error::field(
+                place,
+                format!("true, and {own_layers} layers have no half; give loop_middle_layers"),
+            ),
+        });
     };
-    let end = match fields.count("n_recurrent_layers")? {
-        Some(inner) => Fact::derived(
-            before.get().saturating_add(inner.get()),
-            format!("{} + {}", before.source(), inner.source()),
-        ),
+    let first = (own_layers - middle) / 2;
+    let count = match fields.count("loop_middle_repeats")? {
+        Some(stated) => stated,
         None => Fact::derived(
-            (own_layers as u64).saturating_sub(behind.get()),
-            format!("{own_layers} − {}", behind.source()),
+            ((own_layers + middle) / middle) as u64,
+            format!("({own_layers} + {middle}) / {middle} passes of the middle"),
         ),
     };
-    Ok(Some((before, end)))
+    Ok((Passes { count, place }, first..first + middle))
+}
+
+/// The layers that run again where not all do.
+fn part(fields: &Fields<'_>, own_layers: usize) -> Result<Range<usize>> {
+    if let Some(range) = between_indices(fields, own_layers)? {
+        return Ok(range);
+    }
+    Ok(between_ends(fields, own_layers)?.unwrap_or(0..own_layers))
+}
+
+/// Inkling's loop: from one index to before another. What the checkpoints' `loop_config` leaves out, the fields of the
+/// class say (transformers 5.24, `models/inkling2_loop`).
+fn between_indices(fields: &Fields<'_>, own_layers: usize) -> Result<Option<Range<usize>>> {
+    let nested = fields.object("loop_config")?;
+    let one = |key: &str, own: &str| -> Result<Option<Fact>> {
+        let stated = nested.as_ref().map_or(Ok(None), |nested| nested.number(key))?;
+        Ok(match stated.or(fields.count(own)?) {
+            Some(index) => Some(index),
+            None => fields.number(own)?,
+        })
+    };
+    let missing = |key: &str, own: &str, other: &Fact| {
+        let path = nested.as_ref().map_or_else(|| fields.path_of(own), |nested| nested.path_of(key));
+        let what = format!("missing, and {} needs it to say which layers run again", fields.place_of(other));
+        Err(Error::field(path, what))
+    };
+    let (start, end) =
+        match (one("core_start", "loop_layer_index_start")?, one("core_end", "loop_layer_index_end")?) {
+            (Some(start), Some(end)) => (start, end),
+            (None, None) => return Ok(None),
+            (Some(start), None) => return missing("core_end", "loop_layer_index_end", &start),
+            (None, Some(end)) => return missing("core_start", "loop_layer_index_start", &end),
+        };
+    let index = |fact: &Fact| usize::try_from(fact.get()).ok().filter(|index| *index <= own_layers);
+    match (index(&start), index(&end)) {
+        (Some(first), Some(behind)) if first < behind => Ok(Some(first..behind)),
+        (_, None) => {
+            Err(Error::field(fields.place_of(&end), format!("layer {} of {own_layers} layers", end.get())))
+        }
+        _ => {
+            let what = format!("{}, behind which no layer comes before {}", start.get(), end.get());
+            Err(Error::field(fields.place_of(&start), what))
+        }
+    }
+}
+
+/// Dory's loop: between the layers that run once before and behind it (`DoryConfig`, transformers 5.24).
+fn between_ends(fields: &Fields<'_>, own_layers: usize) -> Result<Option<Range<usize>>> {
+    let before = count_from_0(fields, "n_input_layers")?;
+    let behind = count_from_0(fields, "n_output_layers")?;
+    let inner = fields.count("n_recurrent_layers")?;
+    let missing = |key: &str, other: &Fact| {
+        let what = format!("missing, and {} needs it to say which layers run again", fields.place_of(other));
+        Err(Error::field(fields.path_of(key), what))
+    };
+    let before = match (before, inner.as_ref().or(behind.as_ref())) {
+        (Some(before), _) => before,
+        (None, Some(other)) => return missing("n_input_layers", other),
+        (None, None) => return Ok(None),
+    };
+    let total = own_layers as u64;
+    let place = fields.place_of(&before);
+    let inner = match (inner, &behind) {
+        (Some(inner), Some(behind)) => {
+            let all = [before.get(), inner.get(), behind.get()].into_iter().fold(0, u64::saturating_add);
+            if all != total {
+                let what = format!(
+                    "{} input, {} repeated and {} output layers are not the {total} of the model",
+                    before.get(),
+                    inner.get(),
+                    behind.get()
+                );
+                return Err(Error::field(place, what));
+            }
+            inner.get()
+        }
+        (Some(inner), None) => inner.get(),
+        (None, Some(behind)) => {
+            let ends = before.get().saturating_add(behind.get());
+            if ends >= total {
+                let what = format!(
+                    "{} input and {} output layers leave none of {total} layers to run again",
+                    before.get(),
+                    behind.get()
+                );
+                return Err(Error::field(place, what));
+            }
+            total - ends
+        }
+        (None, None) => return missing("n_output_layers", &before),
+    };
+    let end = before.get().saturating_add(inner);
+    match (usize::try_from(before.get()), usize::try_from(end)) {
+        (Ok(first), Ok(end)) if end <= own_layers => Ok(Some(first..end)),
+        _ => Err(Error::field(
+            place,
+            format!("{} input and {inner} repeated layers are more than {total}", before.get()),
+        )),
+    }
 }
 
 /// A count where 0 has a meaning of its own; a class's default counts where it is absent.
@@ -136,31 +291,6 @@ fn count_from_0(fields: &Fields<'_>, key: &str) -> Result<Option<Fact>> {
         Some(stated) => Ok(Some(stated)),
         None => fields.count(key),
     }
-}
-
-fn index(fact: &Fact, own_layers: usize) -> Result<usize> {
-    usize::try_from(fact.get()).ok().filter(|index| *index <= own_layers).ok_or_else(|| {
-        let what = format!("layer {} of {own_layers} layers", fact.get());
-        Error::field(fact.source().to_string(), what)
-    })
-}
-
-/// Nanbeige's split keeps the depth of two whole passes where nothing else is said.
-fn middle_passes(
-    fields: &Fields<'_>,
-    passes: Fact,
-    own_layers: usize,
-    range: std::ops::Range<usize>,
-) -> Result<Fact> {
-    if !fields.flag("enable_double_loop_split")?.is_some_and(|(_, on)| on) {
-        return Ok(passes);
-    }
-    if let Some(stated) = fields.count("loop_middle_repeats")? {
-        return Ok(stated);
-    }
-    let middle = range.len();
-    let rule = format!("({own_layers} + {middle}) / {middle} (enable_double_loop_split)");
-    Ok(Fact::derived(((own_layers + middle) / middle.max(1)) as u64, rule))
 }
 
 fn later_passes(fields: &Fields<'_>) -> Result<Later> {

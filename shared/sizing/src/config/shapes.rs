@@ -17,7 +17,7 @@ use crate::mixer::{Heads, Mixer};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
-pub(super) use beside::has_convolutions;
+pub(super) use beside::{convolution_taps, has_convolutions};
 pub(crate) use compressed::{csa, hca};
 pub(crate) use recurrent::kda_mixer;
 pub(crate) use shared::uneven;
@@ -128,7 +128,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
         let kv_heads = self.kv_heads_of(set, index, query_heads.as_ref(), warnings)?;
         if let Some(query) = query_heads.as_ref().filter(|query| kv_heads.get() > query.get()) {
             return Err(Error::field(
-                kv_heads.source().to_string(),
+                self.fields.place_of(&kv_heads),
                 format!(
                     "{} K/V heads, but only {} query heads ({})",
                     kv_heads.get(),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{Fields, HIDDEN, whole_number};
+use super::shapes::convolution_taps;
 use crate::architecture::Architecture;
 use crate::fact::{Fact, Source};
 use crate::parameters::{AttentionShapes, Experts, Mlp, RecurrenceShapes, WeightShapes};
@@ -95,18 +96,19 @@ pub(crate) fn read_weights(config: &Value, architecture: &Architecture) -> Resul
     })
 }
 
-/// Weights that no rule here counts. A count without them would be too low.
+/// Weights that no rule here counts, whether the config asks for them or its class does. A count without them would be too
+/// low.
 fn refuse_uncounted(fields: &Fields<'_>) -> Result<()> {
     let uncounted = [
-        ("cca_time0", "convolutions over queries and keys"),
-        ("H_cycles", "two stacks of layers"),
-        ("conv_window", "convolutions over K and V"),
-        ("sconv_kernel_size", "short convolutions beside attention"),
-        ("conv_kernel_size", "short convolutions beside attention"),
+        (fields.count("cca_time0")?, "convolutions over queries and keys"),
+        (fields.count("H_cycles")?, "two stacks of layers"),
+        (fields.count("conv_window")?, "convolutions over K and V"),
+        (convolution_taps(fields)?, "short convolutions beside attention"),
     ];
-    for (key, what) in uncounted {
-        if let Some((path, _)) = fields.find(key) {
-            return Err(Error::field(path, format!("{what}, which parameters are not counted by")));
+    for (found, what) in uncounted {
+        if let Some(found) = found {
+            let what = format!("{what}, which parameters are not counted by");
+            return Err(Error::field(fields.place_of(&found), what));
         }
     }
     Ok(())

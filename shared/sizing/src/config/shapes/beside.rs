@@ -18,6 +18,14 @@ fn is_inkling(fields: &Fields<'_>) -> bool {
     fields.has("sconv_kernel_size") || fields.model_type().is_some_and(|class| class.starts_with("inkling"))
 }
 
+/// Taps of the convolutions over K, V and the residual stream; none where they are switched off.
+pub(in crate::config) fn convolution_taps(fields: &Fields<'_>) -> Result<Option<Fact>> {
+    if matches!(fields.flag("use_sconv")?, Some((_, false))) {
+        return Ok(None);
+    }
+    fields.count_any(&["sconv_kernel_size", "conv_kernel_size"])
+}
+
 impl Shapes<'_, '_> {
     /// An attention layer with the convolutions that stand beside it.
     pub(super) fn with_convolutions(
@@ -76,13 +84,10 @@ impl Shapes<'_, '_> {
 
     /// Inkling: convolutions over K, V, the mixer's output and the MLP's (transformers 5.24, `models/inkling`).
     fn of_the_residual(&self, heads: &Heads) -> Result<Option<Conv>> {
-        let is_off = matches!(self.fields.flag("use_sconv")?, Some((_, false)));
-        if is_off || !is_inkling(self.fields) {
+        if !is_inkling(self.fields) {
             return Ok(None);
         }
-        let Some(kernel) = self.fields.count_any(&["sconv_kernel_size", "conv_kernel_size"])? else {
-            return Ok(None);
-        };
+        let Some(kernel) = convolution_taps(self.fields)? else { return Ok(None) };
         let hidden = self.fields.require(&HIDDEN, "a short convolution")?;
         let of_heads = keys_and_values(heads)?;
         let channels = sum(&[of_heads.get(), product(&[2, hidden.get()])?])?;

@@ -106,7 +106,7 @@ impl Shapes<'_, '_> {
                 inner.get(),
                 inner.source()
             );
-            return Err(Error::field(heads.source().to_string(), what));
+            return Err(Error::field(self.fields.place_of(heads), what));
         }
         let rule = format!("{} / {}", inner.source(), heads.source());
         match inner.get().checked_div(heads.get()) {
@@ -149,7 +149,7 @@ impl Shapes<'_, '_> {
                 expand.source(),
                 hidden.source()
             );
-            let warning = Warning::new(width.source().to_string(), what);
+            let warning = Warning::new(self.fields.place_of(width), what);
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }

@@ -12,7 +12,7 @@ pub(crate) fn uneven(groups: (&Fact, &str), heads: (&Fact, &str)) -> Option<Warn
     let ((few, of_few), (many, of_many)) = (groups, heads);
     let is_even = many.get().is_multiple_of(few.get());
     let what = || format!("{} {of_few} do not divide {} {of_many}", few.get(), many.get());
-    (!is_even).then(|| Warning::new(few.source().to_string(), what()))
+    (!is_even).then(|| Warning::new(few.source().place(), what()))
 }
 
 /// `attention_head_type`: one K/V head, all heads, or as many as are counted (`SantaCoder`'s `GPT2CustomConfig`, and Dolomite's
