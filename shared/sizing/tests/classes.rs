@@ -182,6 +182,11 @@ fn a_class_knows_its_kv_heads() {
     // 4 of the first 20 layers are full.
     assert_eq!(slope(&gemma).0, 4 * 2 * 2 * 256 * 2);
     assert_eq!(slope(&with(&gemma, &json!({"num_kv_shared_layers": 0}))).0, 7 * 2 * 2 * 256 * 2);
+    // The class's 15 of 12 layers: the message is about the absent field, where the text model would have it.
+    let fewer = with(&gemma, &json!({"num_hidden_layers": 12}));
+    let fewer = json!({"text_config": without(&fewer, "layer_types")});
+    let error = read_config(&fewer.to_string()).unwrap_err();
+    assert_eq!(error.place(), Some("text_config.num_kv_shared_layers"), "{error}");
 }
 
 /// T5-3B (<https://huggingface.co/google-t5/t5-3b/blob/main/config.json>): heads of 128 over a hidden size of 1024. A decoder

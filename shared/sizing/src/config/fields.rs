@@ -163,7 +163,8 @@ impl<'a> Fields<'a> {
     /// The field that a number is of: the one that says it, or the absent one whose default it is.
     pub(super) fn place_of(&self, fact: &Fact) -> String {
         match fact.source() {
-            Source::Default { field, .. } => self.path_of(field),
+            // Of a class's default the field's name is known, of a rule's its path.
+            Source::Default { field, .. } if !field.starts_with(&self.levels[0].0) => self.path_of(field),
             other => other.place(),
         }
     }
