@@ -56,6 +56,10 @@ fn a_figure_has_the_numbers_of_size_and_a_link_to_the_same_view() {
         assert_eq!(row.unwrap()["state_bytes"], sized["resident_bytes"], "{name}");
     }
     assert_eq!(document["inputs"]["tp"], "2");
+    // What size assumes goes with the figure.
+    let assumed = document["assumptions"].as_array().unwrap();
+    let warned: usize = reserved.iter().map(|sized| sized["warnings"].as_array().unwrap().len()).sum();
+    assert!(warned > 0 && assumed.len() == warned, "{assumed:?}");
     let link = document["link"].as_str().unwrap();
     let (view, notices) = ViewState::from_query(link);
     assert!(notices.is_empty() && link.starts_with('?'), "{link}: {notices:?}");
@@ -97,10 +101,10 @@ fn what_cannot_be_written_is_told_and_leaves_nothing() {
         (vec!["kimi-k2.6", "-o", &png, "--text", "outlines"], 2, "text: outlines are for .svg"),
         (vec!["kimi-k2.6", "-o", &svg, "--day", "today"], 2, "day: \"today\" is no day"),
         (vec!["no-such-model", "-o", &svg], 2, "no-such-model"),
-        (vec!["kimi-k2.6", "-o", &svg, "--tp", "2"], 2, "name it with --engine"),
+        (vec!["kimi-k2.6", "-o", &svg, "--tp", "2"], 2, "tp: logical bytes do not change with it"),
         (vec!["kimi-k2.6", "-o", &svg, "--width", "20"], 2, "300..=4000"),
         (vec!["kimi-k2.6", "-o", &svg, "--engine", "vllm", "--tp", "7"], 2, "kimi-k2.6"),
-        (vec!["kimi-k2.6", "-o", &lost], 1, "none/a.svg"),
+        (vec!["kimi-k2.6", "-o", &lost], 2, "none/a.svg"),
     ] {
         let finished = kvscope([vec!["chart", "growth"], arguments.clone()].concat());
         assert_eq!(finished.status, Some(status), "{arguments:?}: {}", finished.stderr);

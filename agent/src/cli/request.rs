@@ -137,6 +137,17 @@ impl Accounting {
         }
     }
 
+    /// The engine with its settings; what only an engine accounts for is refused where none is named.
+    pub(super) fn engine_with_settings(&self) -> Result<(Engine, Settings), Failure> {
+        let (engine, settings) = (self.engine()?, self.settings()?);
+        match engine_setting(&settings, &[]).filter(|_| engine.kind() == EngineKind::Logical) {
+            None => Ok((engine, settings)),
+            Some(name) => Err(Failure::input(format!(
+                "{name}: logical bytes do not change with it; name an engine with --engine"
+            ))),
+        }
+    }
+
     pub(super) fn engine(&self) -> Result<Engine, Failure> {
         Ok(self.engine.parse()?)
     }

@@ -22,6 +22,7 @@ fn export() -> Export {
             ("models".to_owned(), "a_b, c|d".to_owned()),
             ("context".to_owned(), "100,000".to_owned()),
         ],
+        assumptions: vec!["Kimi-K2.6: dtype absent: BF16".to_owned()],
         data: growth.data(),
         table: growth.table(Some(&cursor)),
         origin: Origin {
@@ -87,7 +88,7 @@ fn every_format_says_what_was_asked_and_where_it_comes_from() {
             continue;
         }
         let text = text(format);
-        for said in ["MiniMax-M2.7", "100,000", "kvscope 0.1.0"] {
+        for said in ["MiniMax-M2.7", "100,000", "kvscope 0.1.0", "dtype absent: BF16"] {
             // Typst and LaTeX escape what they would take for themselves.
             let is_said = text.replace('\\', "").contains(said);
             assert!(is_said, "{ending} does not say {said}");

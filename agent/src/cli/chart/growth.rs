@@ -6,11 +6,13 @@ use kvscope_charts::headline::{HeadlineInput, Reserved, headline};
 use kvscope_charts::label::one_rank;
 use kvscope_charts::{Export, Growth, Size};
 use kvscope_protocol::AxisScale;
-use kvscope_sizing::engine::{Engine, EngineKind, Query, ranks, reserved_bytes, reserved_curve};
-use kvscope_sizing::{Bytes, Settings, Tokens};
+use kvscope_sizing::engine::{
+    Engine, EngineKind, Query, ranks, reserved_bytes, reserved_curve, size_in_engine,
+};
+use kvscope_sizing::{Bytes, Settings, Tokens, Warning};
 
 use super::Written;
-use super::shown::{Asked, Shown, inputs, resident_state};
+use super::shown::{Asked, Shown, inputs, resident_state, told};
 use crate::failure::Failure;
 
 /// About as many contexts as the page computes for a figure of this width.
@@ -40,17 +42,13 @@ enum Scale {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { asked, written, .. } = arguments;
     let format = written.format()?;
-    let settings = asked.accounting.settings()?;
-    let engine = asked.accounting.engine()?;
+    let (engine, settings) = asked.accounting.engine_with_settings()?;
     let at = (asked.contexts.one()?, asked.contexts.batch()?);
     let versions = asked.versions(&settings)?;
     let domain = contexts_around(at.0);
     let kinks = versions.iter().flat_map(|one| one.state.kinks()).chain([at.0]);
     let contexts = sample_contexts(domain, SAMPLES, &kinks.collect::<Vec<_>>());
     let is_engine = engine.kind() != EngineKind::Logical;
-    if !is_engine && settings.names_an_engine() {
-        return Err(Failure::input("settings: some of these are an engine's; name it with --engine"));
-    }
     let ranks = is_engine.then(|| ranks(engine.kind(), &settings));
     let mut series = Vec::new();
     for one in &versions {
@@ -74,8 +72,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     .map_err(Failure::input)?;
     let cursor = growth.cursor_at(at.0);
     let mut values = Vec::new();
+    let mut assumed = Vec::new();
     for one in &versions {
-        values.push((one.name.as_str(), at_cursor(one, &engine, &settings, at)?));
+        let (bytes, warnings) = at_cursor(one, &engine, &settings, at)?;
+        values.push((one.name.as_str(), bytes));
+        assumed.push((one.model.shown.as_str(), warnings));
     }
     let by = engine.to_string();
     let title = headline(&HeadlineInput {
@@ -102,6 +103,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         scene: growth.scene().clone().with(growth.overlay(&cursor)),
         title,
         note: format!("{} · {accounting} · computed", resident_state(at.1)),
+        assumptions: told(&assumed),
         inputs: inputs(&versions, &engine, &settings, at),
         data: growth.data(),
         table: growth.table(Some(&cursor)),
@@ -148,20 +150,21 @@ fn line(
     })
 }
 
-/// What the title speaks of: reserved bytes where an engine is asked, else logical ones.
-fn at_cursor(one: &Shown, engine: &Engine, settings: &Settings, at: (Tokens, u64)) -> Result<Bytes, Failure> {
-    let (context, batch) = at;
-    let bytes = if engine.kind() == EngineKind::Logical {
-        one.state.resident(context, batch)
-    } else {
-        let architecture = &one.model.architecture;
-        reserved_bytes(&Query {
-            architecture,
-            engine: engine.clone(),
-            context: Some(context),
-            batch,
-            settings,
-        })
-    };
-    bytes.map_err(|error| one.model.failure(&error))
+/// What the title speaks of, reserved bytes where an engine is asked, else logical ones; and what was assumed.
+fn at_cursor(
+    one: &Shown,
+    engine: &Engine,
+    settings: &Settings,
+    (context, batch): (Tokens, u64),
+) -> Result<(Bytes, Vec<Warning>), Failure> {
+    if engine.kind() == EngineKind::Logical {
+        let bytes = one.state.resident(context, batch).map_err(|error| one.model.failure(&error))?;
+        return Ok((bytes, one.warnings(context, batch, settings)?));
+    }
+    let (label, architecture) = (&one.model.shown, &one.model.architecture);
+    let sized = size_in_engine(label, architecture, engine, Some(context), batch, settings)
+        .map_err(|error| one.model.failure(&error))?;
+    let query = Query { architecture, engine: engine.clone(), context: Some(context), batch, settings };
+    let bytes = reserved_bytes(&query).map_err(|error| one.model.failure(&error))?;
+    Ok((bytes, sized.warnings))
 }

@@ -9,7 +9,7 @@ use kvscope_sizing::Tokens;
 use kvscope_sizing::engine::{Engine, EngineKind};
 
 use super::Written;
-use super::shown::{Asked, inputs, resident_state};
+use super::shown::{Asked, inputs, resident_state, told};
 use crate::cli::request::hide_engines;
 use crate::failure::Failure;
 
@@ -35,6 +35,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
         versions.iter().map(strip).collect()
     };
+    let mut assumed = Vec::new();
+    for one in &versions {
+        assumed.push((one.model.shown.as_str(), one.warnings(n, batch, &settings)?));
+    }
     let figure = Layers::layout(&LayersInput {
         strips: &strips(n),
         context: n,
@@ -48,6 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         scene: figure.scene().clone(),
         title: format!("What each layer keeps at {}", context(n)),
         note: format!("{} · logical bytes · computed", resident_state(batch)),
+        assumptions: told(&assumed),
         inputs: inputs(&versions, &logical, &settings, at),
         data: figure.data(),
         table: figure.table(),

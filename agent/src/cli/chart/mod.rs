@@ -4,6 +4,8 @@ mod growth;
 mod layers;
 mod shown;
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -129,13 +131,16 @@ impl Written {
     }
 }
 
-/// Under a new name first, so that a full disk leaves no half of a file.
+/// Under a name that nobody else has first, so that a full disk leaves no half of a file.
 fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
+    partial.push(format!(".{}.partial", std::process::id()));
     let partial = PathBuf::from(partial);
-    std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, file)).map_err(|error| {
+    let written = File::create_new(&partial)
+        .and_then(|mut new| new.write_all(bytes))
+        .and_then(|()| std::fs::rename(&partial, file));
+    written.map_err(|error| {
         let _ = std::fs::remove_file(&partial);
-        Failure::check(format!("{}: {}", file.display(), crate::input::reason(&error)))
+        Failure::input(format!("output: {}: {}", file.display(), crate::input::reason(&error)))
     })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_protocol::{AxisScale, ViewState};
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, group_digits};
+use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, Warning, group_digits};
 
 use crate::cli::request::{Accounting, Contexts, warn_of_all};
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(super) struct Shown {
 }
 
 impl Asked {
-    /// Reads every version; the first that cannot be sized ends it. Warnings are told.
+    /// Reads every version; the first that cannot be sized ends it.
     pub(super) fn versions(&self, settings: &Settings) -> Result<Vec<Shown>, Failure> {
         let models = self.models.iter().map(|name| Model::load_checked(name, self.accounting.unknown()));
         let models: Vec<Model> = models.collect::<Result<_, _>>()?;
@@ -49,7 +49,6 @@ impl Asked {
             let name = model.entry.map_or_else(|| model.shown.clone(), |entry| entry.name.clone());
             shown.push(Shown { id: model.label.clone(), name, colour, model, state });
         }
-        warn_of_all(shown.iter().map(|one| (one.model.shown.as_str(), one.state.warnings())));
         Ok(shown)
     }
 
@@ -90,6 +89,28 @@ impl Asked {
         };
         if answered == *settings && notices.is_empty() { format!("?{query}") } else { String::new() }
     }
+}
+
+impl Shown {
+    /// What its logical bytes assume.
+    pub(super) fn warnings(
+        &self,
+        context: Tokens,
+        batch: u64,
+        settings: &Settings,
+    ) -> Result<Vec<Warning>, Failure> {
+        let size = self.state.size(&self.model.shown, Some(context), batch, settings);
+        Ok(size.map_err(|error| self.model.failure(&error))?.warnings)
+    }
+}
+
+/// Tells what each version assumes, and gives it in words for the file.
+pub(super) fn told(assumed: &[(&str, Vec<Warning>)]) -> Vec<String> {
+    warn_of_all(assumed.iter().map(|(model, warnings)| (*model, warnings.as_slice())));
+    let words = assumed
+        .iter()
+        .flat_map(|(model, warnings)| warnings.iter().map(move |warning| format!("{model}: {warning}")));
+    words.collect()
 }
 
 /// What was asked, by name: all that changes a figure.

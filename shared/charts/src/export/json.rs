@@ -51,6 +51,7 @@ fn about(export: &Export) -> Map<String, Value> {
     about.insert("title".to_owned(), export.title.as_str().into());
     about.insert("note".to_owned(), or_null(&export.note));
     about.insert("inputs".to_owned(), inputs.into());
+    about.insert("assumptions".to_owned(), export.assumptions.clone().into());
     about.insert("made_by".to_owned(), or_null(&export.origin.program));
     about.insert("day".to_owned(), or_null(&export.origin.day));
     about.insert("link".to_owned(), or_null(&export.origin.link));

@@ -36,6 +36,8 @@ pub struct Export {
     pub note: String,
     /// What was asked, by name, in the order in which it is told.
     pub inputs: Vec<(String, String)>,
+    /// What was assumed, a sentence each: it goes wherever the figure goes.
+    pub assumptions: Vec<String>,
     /// The figure as rows.
     pub data: Data,
     /// The figure as a table for people.
@@ -113,8 +115,10 @@ impl Format {
 impl Export {
     /// The figure under its title, as pictures have it.
     pub fn whole_scene(&self) -> Scene {
+        let below: Vec<String> =
+            [self.assumed(), self.origin.line()].into_iter().filter(|line| !line.is_empty()).collect();
         let heading =
-            Heading { headline: self.title.clone(), note: self.note.clone(), footer: self.origin.line() };
+            Heading { headline: self.title.clone(), note: self.note.clone(), footer: below.join(" · ") };
         titled(self.scene.clone(), &heading)
     }
 
@@ -149,9 +153,17 @@ impl Export {
         each.collect::<Vec<_>>().join("; ")
     }
 
-    /// Note, what was asked and where it comes from, a line each, without empty ones.
+    /// `Assumed: …`; empty where nothing was.
+    fn assumed(&self) -> String {
+        if self.assumptions.is_empty() {
+            return String::new();
+        }
+        format!("Assumed: {}", self.assumptions.join("; "))
+    }
+
+    /// Note, what was asked, what was assumed and where it comes from, a line each, without empty ones.
     fn lines_below(&self) -> Vec<String> {
-        let lines = [self.note.clone(), self.asked(), self.origin.line()];
+        let lines = [self.note.clone(), self.asked(), self.assumed(), self.origin.line()];
         lines.into_iter().filter(|line| !line.is_empty()).collect()
     }
 
