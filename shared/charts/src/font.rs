@@ -45,7 +45,7 @@ pub const FONT_FILES: [FontFile; 2] = [
     },
 ];
 
-/// Both faces as a style sheet that needs no other file.
+/// Both faces as a style sheet that needs no other file; empty without `font-bytes`.
 #[cfg(feature = "font-bytes")]
 pub(crate) fn style_sheet() -> String {
     use base64::Engine as _;
@@ -56,7 +56,13 @@ pub(crate) fn style_sheet() -> String {
             "@font-face{{font-family:'{FAMILY}';font-weight:{weight};src:url(data:font/woff2;base64,{data}) format('woff2')}}"
         )
     };
-    format!("<style>{}</style>", FONT_FILES.iter().map(face).collect::<String>())
+    FONT_FILES.iter().map(face).collect()
+}
+
+/// Both faces as a style sheet that needs no other file; empty without `font-bytes`.
+#[cfg(not(feature = "font-bytes"))]
+pub(crate) const fn style_sheet() -> String {
+    String::new()
 }
 
 /// The font's copyright line and the text of its licence.

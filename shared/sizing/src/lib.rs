@@ -57,7 +57,9 @@ pub use catalogue::{CatalogueEntry, PublishedFigure, catalogue, find_entry, line
 pub use compare::{
     Cause, Comparison, ComponentChange, FactChange, FactValue, Stated, Step, Version, compare,
 };
-pub use config::{Unknown, read_config, read_config_object, read_config_text, read_config_value};
+pub use config::{
+    Unknown, parse_config, read_config, read_config_object, read_config_text, read_config_value,
+};
 pub use derivation::{Derivation, Input};
 pub use error::{Error, ErrorKind, Result, cut_words};
 pub use fact::{Fact, Source};

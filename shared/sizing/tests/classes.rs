@@ -259,3 +259,41 @@ fn zambas_hybrid_layers_by_their_indices() {
     let other = with(&both, &json!({"hybrid_layer_ids": [1, 5]}));
     assert!(read_config_text(&other.to_string(), Unknown::Refuse).is_err());
 }
+
+/// A list of windows says nothing of Mamba or cross-attention layers, so they may not be lost behind it (Phi-4-mini-flash's
+/// `configuration_phi4flash.py` has both, Falcon-H1's `mamba_d_ssm` is of every layer, BART's decoders have cross-attention).
+#[test]
+fn windows_by_layer_hide_no_other_state() {
+    let base = json!({"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "num_hidden_layers": 4, "dtype": "bfloat16"});
+    for windows in [
+        json!({"sliding_window": [128, null, 128, null]}),
+        json!({"sliding_window": 128, "sliding_window_layout": [1, 0, 1, 0]}),
+        json!({"sliding_window": 128, "hybrid_layer_pattern": [1, 0, 1, 0]}),
+    ] {
+        let windows = with(&base, &windows);
+        assert_eq!(slope(&windows).0, 2 * 2 * 2 * 64 * 2, "two layers grow: {windows}");
+        for beside in [
+            json!({"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}),
+            json!({"mamba_d_ssm": 1024}),
+            json!({"decoder_layers": 4}),
+            json!({"cross_attention_layers": [1]}),
+            json!({"layer_types": ["mamba", "full_attention", "mamba", "full_attention"]}),
+        ] {
+            let config = with(&windows, &beside);
+            let error = read_config(&config.to_string()).unwrap_err().to_string();
+            assert!(error.contains("which layers those are cannot be told"), "{config}: {error}");
+        }
+    }
+}
+
+/// BART (transformers `models/bart`): a decoder with the encoder's output keeps both, one that decodes alone its own K and V.
+#[test]
+fn decoders_of_pairs_are_certain() {
+    let bart = json!({"model_type": "bart", "is_encoder_decoder": true, "d_model": 1024, "decoder_layers": 12,
+        "decoder_attention_heads": 16, "encoder_layers": 12, "encoder_attention_heads": 16, "dtype": "bfloat16"});
+    is_certain(&bart);
+    let alone = with(&bart, &json!({"is_encoder_decoder": false}));
+    is_certain(&alone);
+    assert_eq!(slope(&alone).0, 12 * 2 * 1024 * 2);
+}

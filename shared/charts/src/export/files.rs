@@ -93,7 +93,7 @@ impl Export {
     }
 
     fn tree(&self, theme: &Theme) -> Result<Tree, FilesError> {
-        let extras = svg::Extras { metadata: "", is_embedding: false };
+        let extras = svg::Extras::default();
         let drawing = svg::document(&self.whole_scene(), theme, "", &extras);
         let mut options = Options { font_family: FAMILY.to_owned(), ..Options::default() };
         for file in FONT_FILES {

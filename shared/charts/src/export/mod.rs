@@ -23,7 +23,7 @@ pub use files::FilesError;
 use crate::figures::Table;
 use crate::label;
 use crate::paint::svg;
-use crate::{Heading, Scene, Theme, titled};
+use crate::{Heading, Scene, Theme, font, titled};
 
 /// A figure with all that an export of it says.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ impl Export {
             &self.whole_scene(),
             theme,
             "",
-            &svg::Extras { metadata: &self.metadata(), is_embedding: true },
+            &svg::Extras { metadata: &self.metadata(), style: &font::style_sheet() },
         )
     }
 

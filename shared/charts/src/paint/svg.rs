@@ -20,8 +20,8 @@ pub fn svg(scene: &Scene, theme: &Theme, prefix: &str) -> String {
 pub(crate) struct Extras<'a> {
     /// What it was made from, for programs; may be empty.
     pub(crate) metadata: &'a str,
-    /// Whether the font is put in, where this program has it (`font-bytes`).
-    pub(crate) is_embedding: bool,
+    /// A style sheet with what it is drawn with; may be empty.
+    pub(crate) style: &'a str,
 }
 
 /// The same with extras.
@@ -40,9 +40,8 @@ pub(crate) fn document(scene: &Scene, theme: &Theme, prefix: &str, extras: &Extr
     if !extras.metadata.is_empty() {
         writer.line(&format!("<metadata>{}</metadata>", escaped(extras.metadata)));
     }
-    #[cfg(feature = "font-bytes")]
-    if extras.is_embedding {
-        writer.line(&font::style_sheet());
+    if !extras.style.is_empty() {
+        writer.line(&format!("<style>{}</style>", extras.style));
     }
     let paper = theme.resolve(Ink::Paper).hex();
     writer.line(&format!("<rect width=\"{width}\" height=\"{height}\" fill=\"{paper}\"/>"));

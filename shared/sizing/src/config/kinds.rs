@@ -59,6 +59,9 @@ pub(super) fn read_kinds(
     }
     for reader in READERS {
         if let Some(kinds) = reader(fields, count, warnings)? {
+            if OF_WINDOWS.contains(&last_name(&kinds.field)) {
+                checks::refuse_more_than_windows(fields, &kinds, count)?;
+            }
             checks::compare(fields, &kinds, count);
             return checks::switch_windows_off(fields, kinds);
         }
@@ -87,6 +90,14 @@ const READERS: [Reader; 9] = [
     attention_types,
     linear_lists,
 ];
+
+/// Lists that say which layers keep a window, and nothing of what else a layer may keep.
+const OF_WINDOWS: [&str; 4] =
+    ["hybrid_layer_pattern", "sliding_window", "sliding_window_layout", "sliding_windows"];
+
+fn last_name(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
 
 /// `layer_types` or `layers_block_type`: one name a layer.
 fn named_layers(
@@ -319,13 +330,13 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     {
         return make("model_type", &|_| LayerKind::None);
     }
+    let decodes_alone = matches!(fields.find("is_encoder_decoder"), Some((_, Value::Bool(false))));
     if fields.has("decoder_layers") {
-        return make("decoder_layers", &|_| LayerKind::SelfAndCross);
+        return make("decoder_layers", &|_| either(decodes_alone, LayerKind::Full, LayerKind::SelfAndCross));
     }
     if class_defaults::is_t5(fields.model_type()) {
-        let decodes = !matches!(fields.find("is_encoder_decoder"), Some((_, Value::Bool(false))));
         let field = if fields.has("num_decoder_layers") { "num_decoder_layers" } else { "num_layers" };
-        return make(field, &|_| either(decodes, LayerKind::SelfAndCross, LayerKind::None));
+        return make(field, &|_| either(decodes_alone, LayerKind::None, LayerKind::SelfAndCross));
     }
     if let Some(indices) = checked_indices(fields, "full_attn_idxs", total)? {
         return make("full_attn_idxs", &|i| {

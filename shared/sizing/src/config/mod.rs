@@ -53,6 +53,15 @@ pub fn read_config_text(text: &str, unknown: Unknown) -> Result<Architecture> {
     read_object(&value, twice, unknown)
 }
 
+/// A config's text as a value, with the special numbers that Python writes (`Infinity`, `NaN`) as null.
+///
+/// # Errors
+///
+/// Text that is no JSON.
+pub fn parse_config(text: &str) -> Result<Value> {
+    json::parse(text).map(|(value, _)| value)
+}
+
 /// Reads a config that is already parsed.
 ///
 /// # Errors

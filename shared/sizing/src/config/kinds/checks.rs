@@ -1,6 +1,6 @@
 //! Whether the fields that speak of layer kinds agree with the one that was taken.
 
-use super::{Kinds, LayerKind, READERS, by_rule, kind_of_name};
+use super::{Kinds, LayerKind, READERS, by_rule, kind_of_name, last_name};
 use crate::config::fields::{Fields, of_mamba};
 use crate::fact::Fact;
 use crate::{Error, Result};
@@ -49,6 +49,45 @@ pub(super) fn compare(fields: &Fields<'_>, kinds: &Kinds, count: Option<&Fact>) 
             fields.find(name);
         });
     }
+}
+
+/// Fields of layers that keep more than K and V: which layers those are, a list of windows does not say.
+const BESIDE_WINDOWS: [&str; 4] = ["decoder_layers", "mamba_d_ssm", "mamba_d_state", "ssm_state_size"];
+
+/// A list of windows decides alone, so whatever else layers keep would be lost where the config speaks of it.
+pub(super) fn refuse_more_than_windows(
+    fields: &Fields<'_>,
+    kinds: &Kinds,
+    count: Option<&Fact>,
+) -> Result<()> {
+    let lost = |field: String| {
+        Err(Error::field(
+            &field,
+            format!(
+                "layers keep more than K and V by this field, and {} says of each layer its window alone; \
+                 which layers those are cannot be told",
+                kinds.field
+            ),
+        ))
+    };
+    if let Some(name) = BESIDE_WINDOWS.into_iter().find(|name| fields.has(name)) {
+        return lost(fields.path_of(name));
+    }
+    let other = fields.without_reading(|| {
+        let mut unused = Vec::new();
+        let lists = READERS.iter().filter_map(|reader| reader(fields, count, &mut unused).ok().flatten());
+        let rule = by_rule(fields, kinds.layers.len(), &mut Vec::new()).ok();
+        lists.chain(rule).find(|other| other.layers.iter().any(|kind| keeps_more(*kind)))
+    });
+    match other.filter(|other| fields.has(last_name(&other.field))) {
+        Some(other) => lost(other.field),
+        None => Ok(()),
+    }
+}
+
+fn keeps_more(kind: LayerKind) -> bool {
+    use LayerKind::{Cross, Lightning, Linear, Mamba, Parallel, SelfAndCross, ShortConv};
+    matches!(kind, Cross | Lightning | Linear | Mamba | Parallel | SelfAndCross | ShortConv)
 }
 
 /// `use_sliding_window: false` takes the window from listed layers too: transformers' Qwen configurations set
@@ -103,10 +142,6 @@ pub(super) fn refuse_unread_kinds(fields: &Fields<'_>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn last_name(path: &str) -> &str {
-    path.rsplit('.').next().unwrap_or(path)
 }
 
 /// A period tells attention from a recurrence, not one recurrence from another; compressed attention has windows inside.
