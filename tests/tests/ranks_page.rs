@@ -188,12 +188,13 @@ mod in_chromium {
         let browser = Browser::start().await;
         let page = open(&browser, "v=1&m=&e=vllm@0.99").await;
         assert_eq!(page.text("h1").await, "No model is chosen.");
-        assert_eq!(texts(&page, ".unseen").await, ["At 100,000 tokens no model has a figure."]);
+        assert_eq!(texts(&page, ".empty").await, ["Choose a version to see its curve."]);
         let page = open(&browser, "v=1&m=nosuchmodel").await;
         assert!(page.text("h1").await.contains("\"nosuchmodel\" is not in the catalogue"));
         let page = open(&browser, "v=1&m=nosuchmodel&e=vllm").await;
         let rows = texts(&page, "[data-model=\"nosuchmodel\"] th[scope=\"row\"]").await;
         assert_eq!(rows, ["logical", "reserved"]);
-        assert_eq!(texts(&page, ".unseen").await, ["At 100,000 tokens no model has a figure."]);
+        let why = "No curve: none of the versions has a figure. Each says why below.";
+        assert_eq!(texts(&page, ".empty").await, [why]);
     }
 }
