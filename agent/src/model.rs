@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kvscope_sizing::plan::Subject;
 use kvscope_sizing::{
     Architecture, CatalogueEntry, ErrorKind, GgufRead, Settings, StateModel, Unknown, find_entry, first_part,
-    is_gguf, is_gguf_name, model_file, parse_config, read_config_object, read_config_text, read_gguf,
+    is_gguf, is_gguf_name, model_file, read_config_and_value, read_config_object, read_gguf,
 };
 
 use serde_json::Value;
@@ -137,7 +137,8 @@ impl Model {
             }
             let text = config_text(label, stream, start, length)?;
             let failed = |error| Failure::input(format!("{label}: {error}"));
-            (read_config_text(&text, unknown).map_err(failed)?, Some(parse_config(&text).map_err(failed)?))
+            let (architecture, config) = read_config_and_value(&text, unknown).map_err(failed)?;
+            (architecture, Some(config))
         };
         let label = label.to_owned();
         let shown = architecture.name().map_or_else(|| label.clone(), |name| format!("{name} ({label})"));

@@ -1,6 +1,8 @@
-//! The only place that prints: figures to standard output, progress and warnings to standard error.
+//! The only place that prints: figures to standard output or into a file, progress and warnings to standard error.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -21,6 +23,19 @@ fn write_figures(out: &mut impl Write, text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes the whole file or nothing: under a name that nobody else has first, so that a full disk leaves no half of one.
+pub(crate) fn whole_file(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    let partial = PathBuf::from(partial);
+    let written = File::create_new(&partial)
+        .and_then(|mut new| new.write_all(bytes))
+        .and_then(|()| std::fs::rename(&partial, file));
+    written.inspect_err(|_| {
+        let _ = std::fs::remove_file(&partial);
+    })
 }
 
 /// Writes a value as indented JSON.

@@ -3,7 +3,6 @@ mod print;
 mod progress;
 mod tiers;
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -350,12 +349,6 @@ fn export(store: &Store, run: &str, file: Option<PathBuf>) -> Result<(), Failure
     let Some(file) = file else {
         return output::figures(&text);
     };
-    // A new name first, so that a full disk leaves no half of a file.
-    let partial = file.with_extension("partial");
-    let written: io::Result<()> =
-        std::fs::write(&partial, &text).and_then(|()| std::fs::rename(&partial, &file));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&partial);
-        Failure::check(format!("{}: {error}", file.display()))
-    })
+    output::whole_file(&file, text.as_bytes())
+        .map_err(|error| Failure::check(format!("{}: {error}", file.display())))
 }

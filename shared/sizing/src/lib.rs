@@ -58,7 +58,7 @@ pub use compare::{
     Cause, Comparison, ComponentChange, FactChange, FactValue, Stated, Step, Version, compare,
 };
 pub use config::{
-    Unknown, parse_config, read_config, read_config_object, read_config_text, read_config_value,
+    Unknown, read_config, read_config_and_value, read_config_object, read_config_text, read_config_value,
 };
 pub use derivation::{Derivation, Input};
 pub use error::{Error, ErrorKind, Result, cut_words};

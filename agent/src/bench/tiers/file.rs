@@ -129,9 +129,9 @@ impl Tier for FileTier {
         match &mut self.by {
             By::Ring(ring) => ring.transfer(&self.file, moves, interrupt),
             By::Pool(pool, _) => pool.transfer(&self.file, moves, interrupt),
-            By::OneThread => super::pieces(moves).iter_mut().try_for_each(|piece| {
+            By::OneThread => super::pieces(moves).try_for_each(|mut piece| {
                 super::go_on(interrupt)?;
-                pool::move_one(&self.file, piece)
+                pool::move_one(&self.file, &mut piece)
             }),
         }
     }

@@ -64,17 +64,16 @@ pub(crate) trait Tier: std::fmt::Debug {
 const LARGEST_PIECE: usize = 512 << 10;
 
 /// The pieces of these blocks, in their order.
-fn pieces<'m>(moves: &'m mut [Move<'_>]) -> Vec<Move<'m>> {
-    let mut pieces = Vec::new();
-    for one in moves {
-        let (way, mut offset) = (one.way, one.offset);
-        for memory in one.memory.chunks_mut(LARGEST_PIECE) {
-            let begin = offset;
-            offset += memory.len() as u64;
-            pieces.push(Move { memory, offset: begin, way });
-        }
-    }
-    pieces
+fn pieces<'m>(moves: &'m mut [Move<'_>]) -> impl Iterator<Item = Move<'m>> {
+    moves.iter_mut().flat_map(|one| {
+        let way = one.way;
+        let offsets = (one.offset..).step_by(LARGEST_PIECE);
+        one.memory.chunks_mut(LARGEST_PIECE).zip(offsets).map(move |(memory, offset)| Move {
+            memory,
+            offset,
+            way,
+        })
+    })
 }
 
 /// An error where someone asked to stop.

@@ -29,7 +29,7 @@ impl PositionPool {
         moves: &mut [Move<'_>],
         interrupt: Interrupt<'_>,
     ) -> io::Result<()> {
-        let mut pieces = super::pieces(moves);
+        let mut pieces: Vec<Move<'_>> = super::pieces(moves).collect();
         let move_piece = |piece: &mut Move<'_>| super::go_on(interrupt).and_then(|()| move_one(file, piece));
         self.threads.install(|| pieces.par_iter_mut().with_max_len(1).try_for_each(move_piece))
     }

@@ -4,9 +4,7 @@ mod growth;
 mod layers;
 mod shown;
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -127,20 +125,8 @@ impl Written {
             }
             other => export.text(other, &theme).unwrap_or_default().into_bytes(),
         };
-        write_whole(&self.output, &bytes)
+        output::whole_file(&self.output, &bytes).map_err(|error| {
+            Failure::input(format!("output: {}: {}", self.output.display(), crate::input::reason(&error)))
+        })
     }
-}
-
-/// Under a name that nobody else has first, so that a full disk leaves no half of a file.
-fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let written = File::create_new(&partial)
-        .and_then(|mut new| new.write_all(bytes))
-        .and_then(|()| std::fs::rename(&partial, file));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&partial);
-        Failure::input(format!("output: {}: {}", file.display(), crate::input::reason(&error)))
-    })
 }

@@ -129,7 +129,7 @@ impl Export {
             &self.whole_scene(),
             theme,
             "",
-            &svg::Extras { metadata: &self.metadata(), style: &font::style_sheet() },
+            &svg::Extras { metadata: &json::metadata(self), style: &font::style_sheet() },
         )
     }
 
@@ -165,10 +165,6 @@ impl Export {
     fn lines_below(&self) -> Vec<String> {
         let lines = [self.note.clone(), self.asked(), self.assumed(), self.origin.line()];
         lines.into_iter().filter(|line| !line.is_empty()).collect()
-    }
-
-    fn metadata(&self) -> String {
-        json::metadata(self)
     }
 }
 

@@ -49,17 +49,17 @@ pub fn read_config(text: &str) -> Result<Architecture> {
 ///
 /// See [`read_config`]; with [`Unknown::Refuse`] also a field that could change the state and that no rule knows.
 pub fn read_config_text(text: &str, unknown: Unknown) -> Result<Architecture> {
-    let (value, twice) = json::parse(text)?;
-    read_object(&value, twice, unknown)
+    read_config_and_value(text, unknown).map(|(architecture, _)| architecture)
 }
 
-/// A config's text as a value, with the special numbers that Python writes (`Infinity`, `NaN`) as null.
+/// The same with the config as a value, where the special numbers that Python writes (`Infinity`, `NaN`) are null.
 ///
 /// # Errors
 ///
-/// Text that is no JSON.
-pub fn parse_config(text: &str) -> Result<Value> {
-    json::parse(text).map(|(value, _)| value)
+/// See [`read_config_text`].
+pub fn read_config_and_value(text: &str, unknown: Unknown) -> Result<(Architecture, Value)> {
+    let (value, twice) = json::parse(text)?;
+    Ok((read_object(&value, twice, unknown)?, value))
 }
 
 /// Reads a config that is already parsed.

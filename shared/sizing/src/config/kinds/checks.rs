@@ -23,14 +23,8 @@ const RULES: [&str; 12] = [
 
 /// Compares a list of kinds with whatever else the config says of them.
 pub(super) fn compare(fields: &Fields<'_>, kinds: &Kinds, count: Option<&Fact>) {
-    let others = fields.without_reading(|| {
-        let mut unused = Vec::new();
-        let lists = READERS.iter().filter_map(|reader| reader(fields, count, &mut unused).ok().flatten());
-        let mut others: Vec<Kinds> = lists.filter(|other| other.field != kinds.field).collect();
-        let rule = by_rule(fields, kinds.layers.len(), &mut unused).ok();
-        others.extend(rule.filter(|rule| RULES.contains(&last_name(&rule.field))));
-        others
-    });
+    let (mut others, rule) = other_readings(fields, kinds, count);
+    others.extend(rule.filter(|rule| RULES.contains(&last_name(&rule.field))));
     for other in others {
         if fields.find(last_name(&other.field)).is_none() {
             continue;
@@ -49,6 +43,17 @@ pub(super) fn compare(fields: &Fields<'_>, kinds: &Kinds, count: Option<&Fact>) 
             fields.find(name);
         });
     }
+}
+
+/// What the other lists of the config say of the kinds, and by which rule they would go without a list. Nothing of it
+/// counts as read.
+fn other_readings(fields: &Fields<'_>, kinds: &Kinds, count: Option<&Fact>) -> (Vec<Kinds>, Option<Kinds>) {
+    fields.without_reading(|| {
+        let mut unused = Vec::new();
+        let lists = READERS.iter().filter_map(|reader| reader(fields, count, &mut unused).ok().flatten());
+        let lists = lists.filter(|other| other.field != kinds.field).collect();
+        (lists, by_rule(fields, kinds.layers.len(), &mut unused).ok())
+    })
 }
 
 /// Fields of layers that keep more than K and V: which layers those are, a list of windows does not say.
@@ -73,12 +78,8 @@ pub(super) fn refuse_more_than_windows(
     if let Some(name) = BESIDE_WINDOWS.into_iter().find(|name| fields.has(name)) {
         return lost(fields.path_of(name));
     }
-    let other = fields.without_reading(|| {
-        let mut unused = Vec::new();
-        let lists = READERS.iter().filter_map(|reader| reader(fields, count, &mut unused).ok().flatten());
-        let rule = by_rule(fields, kinds.layers.len(), &mut Vec::new()).ok();
-        lists.chain(rule).find(|other| other.layers.iter().any(|kind| keeps_more(*kind)))
-    });
+    let (lists, rule) = other_readings(fields, kinds, count);
+    let other = lists.into_iter().chain(rule).find(|other| other.layers.iter().any(|kind| keeps_more(*kind)));
     match other.filter(|other| fields.has(last_name(&other.field))) {
         Some(other) => lost(other.field),
         None => Ok(()),
