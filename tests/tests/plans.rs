@@ -173,6 +173,12 @@ fn handover_has_payload_rate_and_links() {
     assert_eq!(at["links"].as_array().expect("links").len(), 2);
     let table = run(&arguments, &[]).stdout;
     assert!(table.contains("60.0 Gbps") && table.contains("3.84 Tbps"), "{table}");
+    // 1 ms for each of 32,768 / 16 blocks beside the bytes.
+    let slow = ["--bandwidth", "1TB", "--alpha-us", "1000", "--prefill-seconds", "1"];
+    let handed =
+        plan(&[&["handover", "minimax-m2.5", "--gpu", "h200", "--context", "32Ki"], &slow[..]].concat());
+    assert_eq!(handed["at"][0]["blocks"], 2048);
+    assert_eq!(handed["at"][0]["links"][0]["seconds"], 2048.0 * 1e-3 + 253_952.0 * 32_768.0 / 1e12);
     // Without seconds they are estimated, and the answer says so.
     let estimated = plan(&["handover", "minimax-m2.5", "--gpu", "h200", "--context", "32Ki"]);
     assert_eq!(estimated["prefill_from"], "datasheet");
@@ -218,6 +224,17 @@ fn questions_without_an_answer_are_refused_in_one_line() {
         (refused(&["cost", "qwen3-8b", "--flop-weights", "bf16=0"]), "flop_weights: "),
         (refused(&["cost", "qwen3-8b", "--weight-dtype", "int3"]), "weight-dtype: \"int3\" is no type"),
         (refused(&["label", "qwen3-8b", "--context", "10M"]), "10,000,000 tokens is beyond the"),
+        (
+            refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--mix", "none.txt"]),
+            "mix: none.txt: No such file",
+        ),
+        (
+            refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--batch-tokens", "0"]),
+            "batch_tokens: 0 tokens",
+        ),
+        (with(&["--efficiency", "101"]), "efficiency: 101 percent is more than"),
+        (with(&["--blocks", "0"]), "blocks: a payload is sent in 1 block or more"),
+        (with(&["--prefill-seconds", "1e-320"]), "prefill_seconds: "),
         (with(&["--bandwidth", "0"]), "moves nothing; give a rate above 0"),
         (with(&["--prefill-seconds", "0"]), "prefill_seconds: "),
         (with(&["--prefill-seconds", "1", "--fleet", "4"]), "fleet: "),

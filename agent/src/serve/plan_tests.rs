@@ -90,7 +90,11 @@ fn a_bad_question_is_answered_in_one_sentence() {
         ),
         ("capacity", "model=qwen3-8b&gpu=h200&json=true", "json: unknown option"),
         ("capacity", "model=qwen3-8b&gpu=h200&set=help", "set: give NAME=VALUE"),
-        ("capacity", "model=qwen3-8b&gpu=h200&mix=/etc/hostname", "/etc/hostname: a request names no file"),
+        (
+            "capacity",
+            "model=qwen3-8b&gpu=h200&mix=/etc/hostname",
+            "mix: /etc/hostname: a request names no file",
+        ),
         ("cost", "model=/etc/hostname", "/etc/hostname: no such file, and"),
         ("cost", "model=qwen3-8b&strict=yes", "strict: \"yes\" is not true"),
         ("cost", "model=qwen3-8b&tp=2", "tp: this command shows logical bytes"),

@@ -7,9 +7,13 @@ use std::time::Instant;
 use divan::{Bencher, black_box};
 use kvscope_sizing::cost::{FlopWeights, Types};
 use kvscope_sizing::engine::{Engine, EngineKind, Quantity, Query, answer, report};
-use kvscope_sizing::hardware::find_gpu;
+use kvscope_sizing::hardware::{find_gpu, links};
+use kvscope_sizing::plan::prefix::{PrefixQuestion, SharedPrefix, reuse};
 use kvscope_sizing::plan::simulation::{Compare, Replay, StateSizes, StoreTier, Trace, simulate};
-use kvscope_sizing::plan::{CapacityQuestion, CostQuestion, MemoryQuestion, Subject, capacity, cost};
+use kvscope_sizing::plan::{
+    CapacityQuestion, ChosenLink, CostQuestion, HandoverQuestion, MemoryQuestion, PrefillTime, Subject,
+    capacity, cost, handover, label,
+};
 use kvscope_sizing::{Architecture, Bytes, Settings, StateModel, Tokens, catalogue, read_config};
 
 fn main() {
@@ -191,6 +195,61 @@ fn plan_cost(bencher: Bencher<'_, '_>) {
     };
     let subject = Subject::of(entry, &architecture);
     bencher.bench_local(|| cost(black_box(&subject), &question).expect("it is counted"));
+}
+
+/// A hand-over over every network link, with its prefill counted.
+#[divan::bench(min_time = 1)]
+fn plan_handover(bencher: Bencher<'_, '_>) {
+    let id = "deepseek-v4-pro";
+    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
+    let architecture = architecture_of(id);
+    let settings = Settings::default();
+    let links: Vec<ChosenLink> = links().iter().map(ChosenLink::nominal).collect();
+    let question = HandoverQuestion {
+        contexts: &[Tokens::new(100_000)],
+        settings: &settings,
+        gpu: find_gpu("h200").expect("a known GPU"),
+        count: 8,
+        tp: 8,
+        fleet: Some(512),
+        links: &links,
+        blocks: None,
+        prefill: PrefillTime::Estimated { percent: 40.0, types: Types::of(&architecture) },
+    };
+    let subject = Subject::of(entry, &architecture);
+    bencher.bench_local(|| handover(black_box(&subject), &question).expect("it is sent"));
+}
+
+/// Labels at three lengths.
+#[divan::bench(min_time = 1)]
+fn plan_label(bencher: Bencher<'_, '_>) {
+    let id = "deepseek-v4-pro";
+    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
+    let architecture = architecture_of(id);
+    let settings = Settings::default();
+    let hardware = Some((find_gpu("h200").expect("a known GPU"), 8));
+    let contexts = [10_000, 100_000, 1_000_000].map(Tokens::new);
+    let subject = Subject::of(entry, &architecture);
+    bencher
+        .bench_local(|| label(black_box(&subject), &settings, &contexts, hardware).expect("it has labels"));
+}
+
+/// What a second prompt reuses, under every rule.
+#[divan::bench(min_time = 1)]
+fn plan_prefix(bencher: Bencher<'_, '_>) {
+    let id = "deepseek-v4-pro";
+    let architecture = architecture_of(id);
+    let settings = Settings::default();
+    let length = Tokens::new(100_000);
+    let question = PrefixQuestion {
+        model: id,
+        architecture: &architecture,
+        settings: &settings,
+        vllm: &Engine::newest(EngineKind::Vllm),
+        prefix: SharedPrefix::new(length, length, Tokens::new(90_000)).expect("a shared prefix"),
+        interval: Tokens::new(4096),
+    };
+    bencher.bench_local(|| reuse(black_box(&question)).expect("it is reused"));
 }
 
 fn ids() -> impl Iterator<Item = &'static str> {

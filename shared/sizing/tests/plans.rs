@@ -276,7 +276,7 @@ fn hand(
         tp,
         fleet: Some(512),
         links,
-        blocks: 1000,
+        blocks: Some(1000),
         prefill: PrefillTime::Given(seconds),
     };
     handover(&Subject::of(entry, &architecture), &question)

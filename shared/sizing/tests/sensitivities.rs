@@ -71,7 +71,7 @@ fn hand_over(prefill: PrefillTime<'_>, link: &ChosenLink) -> HandoverSensitiviti
         tp: 8,
         fleet: None,
         links: std::slice::from_ref(link),
-        blocks: 1000,
+        blocks: Some(1000),
         prefill,
     };
     handover(&Subject::of(entry, &architecture), &question).unwrap().sensitivities

@@ -95,7 +95,8 @@ fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<CapacityPlan, Fail
     let model = Model::load_from(around.files, &arguments.model, arguments.accounting.unknown())?;
     let contexts = arguments.contexts.given_or_usual(&model.architecture)?;
     let bytes = |text: &Option<String>| text.as_deref().map(Bytes::given).transpose();
-    let batch_tokens: Tokens = arguments.batch_tokens.parse()?;
+    let batch_tokens = parse_count(&arguments.batch_tokens).map_err(wrong_batch_tokens)?;
+    let batch_tokens = Tokens::context(batch_tokens).map_err(|error| wrong_batch_tokens(error.what()))?;
     let question = CapacityQuestion {
         memory: MemoryQuestion {
             gpu: find_gpu(&arguments.gpu)?,
@@ -118,6 +119,10 @@ fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<CapacityPlan, Fail
     capacity(&model.subject(), &question).map_err(|error| model.failure(&error))
 }
 
+fn wrong_batch_tokens(why: impl std::fmt::Display) -> Failure {
+    Failure::input(format!("batch_tokens: {why}"))
+}
+
 /// `lognormal:9.9,1,128,128Ki`, `4Ki,32Ki`, or a file.
 fn mix(given: &str, files: Files<'_>) -> Result<Mix, Failure> {
     let wrong = |what: String| Failure::input(format!("mix: {what}"));
@@ -126,7 +131,8 @@ fn mix(given: &str, files: Files<'_>) -> Result<Mix, Failure> {
         if let Ok(lengths) = listed {
             return Ok(Mix::listed(lengths)?);
         }
-        let text = files.read_text(given, LARGEST_LIST, "a list has a length a line")?;
+        let text = files.read_text(given, LARGEST_LIST, "a list has a length a line");
+        let text = text.map_err(|failure| wrong(failure.to_string()))?;
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
         let length = |(at, line): (usize, &str)| {
             parse_count(line).map_err(|what| wrong(format!("{given}: line {}: {what}", at + 1)))

@@ -50,9 +50,9 @@ pub(super) struct Arguments {
     /// Microseconds that each block adds on it
     #[arg(long, default_value_t = 0.0, requires = "bandwidth", value_name = "MICROSECONDS")]
     alpha_us: f64,
-    /// Blocks that a payload is sent in
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    blocks: u64,
+    /// Blocks that a payload is sent in; where it is not given those of 16 tokens, or of whole compression groups
+    #[arg(long, value_name = "N")]
+    blocks: Option<u64>,
     /// Seconds of the prefill, one for each context, measured or published
     #[arg(long, value_delimiter = ',', value_name = "SECONDS")]
     prefill_seconds: Vec<f64>,

@@ -6,7 +6,7 @@ use super::capacity::within;
 use super::prefill::PrefillAtPeak;
 use super::{Sensitivity, Subject, positive, sensitivities, sensitivity};
 use crate::cost::Types;
-use crate::describe::{RanksHold, TensorParallel, ranks};
+use crate::describe::{RanksHold, TensorParallel, describe, ranks};
 use crate::hardware::{Gpu, Link, links};
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -93,8 +93,8 @@ pub struct HandoverQuestion<'a> {
     pub fleet: Option<u64>,
     /// Links to compare.
     pub links: &'a [ChosenLink],
-    /// Blocks that a payload is sent in.
-    pub blocks: u64,
+    /// Blocks that a payload is sent in; where it is none, those of the description's service layer.
+    pub blocks: Option<u64>,
     /// Where prefill times come from.
     pub prefill: PrefillTime<'a>,
 }
@@ -144,6 +144,8 @@ pub struct HandoverAt {
     pub payload_bytes: Bytes,
     /// What all ranks hold of it together, where some hold the same.
     pub held_by_ranks_bytes: Bytes,
+    /// Blocks that it is sent in, each of which adds a link's α.
+    pub blocks: u64,
     /// By component.
     pub components: Vec<HandoverPart>,
     /// Seconds of the prefill on one instance.
@@ -198,17 +200,26 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
     if question.count == 0 || question.tp == 0 {
         return Err(Error::setting("count", "0 GPUs prefill nothing; give at least 1"));
     }
+    if question.blocks == Some(0) {
+        return Err(Error::setting("blocks", "a payload is sent in 1 block or more"));
+    }
     if question.fleet.is_some_and(|fleet| fleet < question.count) {
         return Err(Error::setting("fleet", "has fewer GPUs than one instance"));
     }
     let state = StateModel::new(subject.architecture, question.settings)?;
     let prefill = Prefill::of(subject, question)?;
+    let blocks = if let Some(blocks) = question.blocks {
+        Blocks::Given(blocks)
+    } else {
+        let described = describe(subject.model, subject.architecture, question.settings)?;
+        Blocks::OfTokens(described.service.block.tokens)
+    };
     let mut at = Vec::with_capacity(question.contexts.len());
     for (place, n) in question.contexts.iter().enumerate() {
         within(*n, limit)?;
-        at.push(hand_over(subject, question, *n, prefill.seconds(place, *n)?)?);
+        at.push(hand_over(subject, question, *n, blocks.at(*n), prefill.seconds(place, *n)?)?);
     }
-    let moved = at.first().map(|first| Moved { state: &state, question, prefill: &prefill, first });
+    let moved = at.first().map(|first| Moved { state: &state, question, blocks, prefill: &prefill, first });
     Ok(HandoverPlan {
         model: subject.model.to_owned(),
         gpu: question.gpu.id.clone(),
@@ -230,19 +241,39 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
     })
 }
 
+/// How many blocks a payload is sent in.
+#[derive(Clone, Copy)]
+enum Blocks {
+    Given(u64),
+    OfTokens(Tokens),
+}
+
+impl Blocks {
+    fn at(self, n: Tokens) -> u64 {
+        match self {
+            Self::Given(blocks) => blocks,
+            Self::OfTokens(tokens) => n.get().div_ceil(tokens.get().max(1)).max(1),
+        }
+    }
+}
+
 fn hand_over(
     subject: &Subject<'_>,
     question: &HandoverQuestion<'_>,
     n: Tokens,
+    blocks: u64,
     prefill_seconds: f64,
 ) -> Result<HandoverAt> {
     let components = parts(subject, question, n)?;
     let payload = Bytes::total(components.iter().map(|part| part.bytes))?;
     let held = Bytes::total(components.iter().map(|part| part.held_by_ranks_bytes))?;
     let egress = payload.get() as f64 / prefill_seconds;
+    if !egress.is_finite() {
+        return Err(Error::setting("prefill_seconds", format!("{prefill_seconds} is no time of a prefill")));
+    }
     let layers = layers(&components);
     let link_time = |link: &ChosenLink| {
-        let seconds = link.seconds(question.blocks, payload)?;
+        let seconds = link.seconds(blocks, payload)?;
         Ok(LinkTime {
             link: link.clone(),
             seconds,
@@ -254,6 +285,7 @@ fn hand_over(
         context: n,
         payload_bytes: payload,
         held_by_ranks_bytes: held,
+        blocks,
         components,
         prefill_seconds,
         egress_bytes_per_second: egress,
@@ -280,6 +312,7 @@ fn layerwise(seconds: f64, prefill_seconds: f64, layers: f64) -> f64 {
 struct Moved<'a> {
     state: &'a StateModel,
     question: &'a HandoverQuestion<'a>,
+    blocks: Blocks,
     prefill: &'a Prefill<'a>,
     first: &'a HandoverAt,
 }
@@ -324,13 +357,14 @@ impl Moved<'_> {
         let layers = layers(&self.first.components);
         sensitivities(&inputs, |of| {
             let (payload, prefill) = self.at(of[0], of[1])?;
+            let blocks = self.blocks.at(sensitivity::tokens(of[0])?);
             let moved = ChosenLink {
                 bytes_per_second: of[2],
                 alpha_seconds: of[3],
                 start_seconds: of[4],
                 ..link.clone()
             };
-            Some(layerwise(moved.seconds(self.question.blocks, payload).ok()?, prefill, layers))
+            Some(layerwise(moved.seconds(blocks, payload).ok()?, prefill, layers))
         })
     }
 }
@@ -399,7 +433,12 @@ impl<'a> Prefill<'a> {
             }
             PrefillTime::Given(seconds) => Ok(Self::Given(seconds)),
             PrefillTime::Estimated { percent, types } => {
-                let gpus = question.count as f64 * positive("efficiency", percent)? / 100.0;
+                let percent = positive("efficiency", percent)?;
+                if percent > 100.0 {
+                    let what = format!("{percent} percent is more than the datasheet's rate; give up to 100");
+                    return Err(Error::setting("efficiency", what));
+                }
+                let gpus = question.count as f64 * percent / 100.0;
                 let peak = PrefillAtPeak::new(*subject, question.settings, types, question.gpu, gpus)?;
                 Ok(Self::Estimated(Box::new(peak)))
             }
