@@ -1,7 +1,7 @@
 //! `kvscope plan` from outside: its figures, and what questions without an answer get.
 
 use kvscope_tests::command_line::{Finished, kvscope, size};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The JSON that `kvscope plan …` prints; it must succeed.
 fn plan(arguments: &[&str]) -> Value {
@@ -181,7 +181,11 @@ fn handover_has_payload_rate_and_links() {
     assert_eq!(handed["at"][0]["links"][0]["seconds"], 2048.0 * 1e-3 + 253_952.0 * 32_768.0 / 1e12);
     // Without seconds they are estimated, and the answer says so.
     let estimated = plan(&["handover", "minimax-m2.5", "--gpu", "h200", "--context", "32Ki"]);
-    assert_eq!(estimated["prefill_from"], "datasheet");
+    assert_eq!(estimated["prefill_from"], "estimated");
+    assert_eq!(
+        (&estimated["efficiency_percent"], &handed["efficiency_percent"]),
+        (&json!(40.0), &Value::Null)
+    );
 }
 
 #[test]
@@ -195,6 +199,54 @@ fn labels_of_several_versions_share_a_table_and_describe_has_them() {
     assert_eq!(described["service"]["labels"], labels[0]["labels"]);
     let plain = kvscope(["describe", "deepseek-v3.2"]).stdout;
     assert!(!plain.contains("\"labels\""));
+}
+
+/// These plans are of one request, so a batch would be ignored.
+#[test]
+fn plans_of_one_request_take_no_batch() {
+    for command in ["capacity", "compress", "handover", "label", "offload"] {
+        let line = refused(&[command, "qwen3-8b", "--batch", "8"]);
+        assert!(line.contains("--batch"), "{command}: {line}");
+        assert!(!run(&[command], &["--help"]).stdout.contains("--batch "), "{command}");
+    }
+}
+
+/// DeepSeek-V3 at 100,000 tokens: 70,272 B a token, which each of eight ranks restores whole over its own 64 GB/s: 6,250 blocks
+/// of 16 tokens in 109.8 ms.
+#[test]
+fn ranks_that_hold_the_same_restore_it_all() {
+    let arguments = ["deepseek-v3", "--gpu", "h200", "--count", "8", "--context", "100000"];
+    let offload = plan(&[&["offload"], &arguments[..]].concat());
+    let seconds = 70_272.0 * 100_000.0 / 64e9;
+    let row = &offload[0]["rows"][2];
+    assert_eq!((&row["ranks"], &row["rank_bytes"]), (&json!(8), &json!(7_027_200_000_u64)));
+    assert!((row["seconds"].as_f64().expect("seconds") - seconds).abs() < 1e-12, "{row}");
+    assert_eq!(
+        (&offload[0]["compute_from"], &offload[0]["efficiency_percent"]),
+        (&json!("estimated"), &json!(40.0))
+    );
+    let label = plan(&[&["label"], &arguments[..]].concat());
+    let restored = &label[0]["labels"][0]["hardware"]["restore_seconds"];
+    assert!((restored.as_f64().expect("seconds") - seconds).abs() < 1e-12, "{restored}");
+    // Eight K/V heads of Qwen3-8B are one for each: 147,456 B a token in all.
+    let shared = plan(&["label", "qwen3-8b", "--gpu", "h200", "--count", "8", "--context", "32000"]);
+    let restored = shared[0]["labels"][0]["hardware"]["restore_seconds"].as_f64().expect("seconds");
+    assert!((restored - 147_456.0 * 32_000.0 / 8.0 / 64e9).abs() < 1e-12, "{restored}");
+}
+
+/// Qwen3-Next's config names no type of its states, which engines keep in another than the model's.
+#[test]
+fn a_format_s_doubts_are_told_by_every_plan() {
+    for arguments in [
+        &["offload", "qwen3-next-80b-a3b", "--gpu=h200"][..],
+        &["handover", "qwen3-next-80b-a3b", "--gpu=h200"],
+        &["cost", "qwen3-next-80b-a3b"],
+    ] {
+        let told = run(arguments, &[]).stderr;
+        assert!(told.contains("state_dtype: the config names none"), "{arguments:?}: {told}");
+    }
+    let described = kvscope(["describe", "qwen3-next-80b-a3b"]);
+    assert!(described.stdout.contains("the config names none"), "{}", described.stdout);
 }
 
 #[test]
@@ -233,6 +285,10 @@ fn questions_without_an_answer_are_refused_in_one_line() {
             "batch_tokens: 0 tokens",
         ),
         (with(&["--efficiency", "101"]), "efficiency: 101 percent is more than"),
+        (
+            refused(&["offload", "qwen3-8b", "--gpu", "h200", "--efficiency", "101"]),
+            "efficiency: 101 percent is",
+        ),
         (with(&["--blocks", "0"]), "blocks: a payload is sent in 1 block or more"),
         (with(&["--prefill-seconds", "1e-320"]), "prefill_seconds: "),
         (with(&["--bandwidth", "0"]), "moves nothing; give a rate above 0"),

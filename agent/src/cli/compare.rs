@@ -2,7 +2,7 @@ use clap::Args;
 use kvscope_sizing::{Comparison, Ratio, StateModel, Stated, UnitSystem, Version, Warning, compare};
 use serde::Serialize;
 
-use super::request::{Accounting, Contexts, hide_engines, warn};
+use super::request::{Accounting, Batch, Contexts, hide_engines, warn};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -18,6 +18,8 @@ pub(super) struct Arguments {
     to: String,
     #[command(flatten)]
     contexts: Contexts,
+    #[command(flatten)]
+    batch: Batch,
     #[command(flatten)]
     accounting: Accounting,
     /// Print JSON
@@ -50,7 +52,7 @@ struct Told {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.logical_settings()?;
     let n = arguments.contexts.one()?;
-    if arguments.contexts.batch()? != 1 {
+    if arguments.batch.count()? != 1 {
         return Err(Failure::input("batch: compare shows one request; leave batch out"));
     }
     let unknown = arguments.accounting.unknown();

@@ -7,7 +7,7 @@ use kvscope_sizing::{
 };
 use serde::Serialize;
 
-use super::request::{Accounting, Contexts, warn};
+use super::request::{Accounting, Batch, Contexts, warn};
 use super::reserved::{engine_words, reserved_text};
 use crate::failure::Failure;
 use crate::model::Model;
@@ -20,6 +20,8 @@ pub(super) struct Arguments {
     model: String,
     #[command(flatten)]
     contexts: Contexts,
+    #[command(flatten)]
+    batch: Batch,
     #[command(flatten)]
     accounting: Accounting,
     /// Print JSON
@@ -72,7 +74,7 @@ struct Published<'m> {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.settings()?;
     let engine = arguments.accounting.engine()?;
-    let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
+    let (n, batch) = (arguments.contexts.one()?, arguments.batch.count()?);
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
     let size = state.size(&model.shown, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;

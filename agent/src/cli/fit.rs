@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.request.accounting.settings()?;
     let engine = arguments.request.accounting.engine()?;
     let memory = Bytes::given(&arguments.memory)?;
-    let batch = arguments.request.contexts.batch()?;
+    let batch = arguments.request.batch.count()?;
     let contexts = arguments.request.contexts.tokens()?;
     let mut fits = Vec::new();
     let mut warnings = Vec::new();

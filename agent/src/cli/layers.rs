@@ -4,7 +4,7 @@ use clap::Args;
 use kvscope_sizing::{Bytes, ComponentKind, Tokens, UnitSystem, layer_ranges};
 use serde::Serialize;
 
-use super::request::{Accounting, Contexts, hide_engines, warn};
+use super::request::{Accounting, Batch, Contexts, hide_engines, warn};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::{self, Figures};
@@ -17,6 +17,8 @@ pub(super) struct Arguments {
     model: String,
     #[command(flatten)]
     contexts: Contexts,
+    #[command(flatten)]
+    batch: Batch,
     #[command(flatten)]
     accounting: Accounting,
     /// One row a layer instead of one for equal layers
@@ -65,7 +67,7 @@ struct Report {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.accounting.logical_settings()?;
-    let (n, batch) = (arguments.contexts.one()?, arguments.contexts.batch()?);
+    let (n, batch) = (arguments.contexts.one()?, arguments.batch.count()?);
     let model = Model::load_checked(&arguments.model, arguments.accounting.unknown())?;
     let state = model.state(&settings)?;
     let size = state.size(&model.shown, Some(n), batch, &settings).map_err(|error| model.failure(&error))?;

@@ -19,6 +19,8 @@ pub(super) struct Request {
     #[command(flatten)]
     pub(super) contexts: Contexts,
     #[command(flatten)]
+    pub(super) batch: Batch,
+    #[command(flatten)]
     pub(super) accounting: Accounting,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
@@ -28,12 +30,17 @@ pub(super) struct Request {
     pub(super) csv: bool,
 }
 
-/// Contexts and batch.
+/// Contexts.
 #[derive(Args, Debug)]
 pub(super) struct Contexts {
     /// Tokens of each request: 100000, 100K, 128Ki, 1M; several with commas
     #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
     pub(super) context: Vec<String>,
+}
+
+/// The batch, for what answers for several requests.
+#[derive(Args, Debug)]
+pub(super) struct Batch {
     /// Requests of that length
     #[arg(long, default_value = "1", value_name = "N")]
     batch: String,
@@ -103,8 +110,10 @@ impl Contexts {
         let given = self.tokens()?;
         if given.is_empty() { Ok(vec![self.one_of(architecture)?]) } else { Ok(given) }
     }
+}
 
-    pub(super) fn batch(&self) -> Result<u64, Failure> {
+impl Batch {
+    pub(super) fn count(&self) -> Result<u64, Failure> {
         batch::read(&self.batch)
     }
 }

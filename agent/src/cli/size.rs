@@ -15,7 +15,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !engine.is_dense(&settings) {
         return engine::run(arguments, &engine, &settings);
     }
-    let batch = arguments.contexts.batch()?;
+    let batch = arguments.batch.count()?;
     let contexts = arguments.contexts.each()?;
     let mut sizes = Vec::new();
     for name in &arguments.models {

@@ -7,7 +7,7 @@ use kvscope_sizing::plan::offload::{
     break_even_bandwidth, kappa, offload,
 };
 use kvscope_sizing::prediction::{LinkFit, LinkPoint};
-use kvscope_sizing::{Bytes, Result, Settings, StateModel, Tokens, find_entry};
+use kvscope_sizing::{Bytes, Result, Settings, StateModel, Tokens, find_entry, read_config};
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {
     let mut settings = Settings::default();
@@ -23,6 +23,7 @@ fn tier(alpha_seconds: f64, beta_bytes_per_second: f64) -> Tier {
         start_seconds: 0.0,
         alpha_seconds,
         beta_bytes_per_second,
+        ranks: 1,
         grade: TierGrade::Given,
         source: "given".to_owned(),
     }
@@ -117,19 +118,19 @@ fn restoring_costs_pieces_and_bytes() {
     };
     let row = ask.row(CopyLayout::ByLayer);
     let seconds = 25_600.0 * 15e-6 + 838_860_800.0 / 50e9;
-    near(row.seconds, seconds, 1e-12);
-    near(row.bytes_per_second, 838_860_800.0 / seconds, 1e-12);
+    near(row.seconds.unwrap(), seconds, 1e-12);
+    near(row.bytes_per_second.unwrap(), 838_860_800.0 / seconds, 1e-12);
     let computed = 6400.0 * 16e9 / 495e12;
-    near(row.kappa, computed / seconds, 1e-12);
+    near(row.kappa.unwrap(), computed / seconds, 1e-12);
     // 384 ms of pieces are more than 207 ms of computing: no bandwidth helps.
-    assert_eq!((row.break_even_bytes_per_second, row.restore_wins), (None, false));
+    assert_eq!((row.break_even_bytes_per_second, row.restore_wins), (None, Some(false)));
     let block = ask.row(CopyLayout::ByBlock);
     near(block.break_even_bytes_per_second.unwrap(), 838_860_800.0 / (computed - 400.0 * 15e-6), 1e-12);
-    assert!(block.restore_wins);
+    assert_eq!(block.restore_wins, Some(true));
     // κ of whole blocks moves with the operations in full, and with β in part: 400 × 15 µs of 22.8 ms are pieces.
     let rows = ask.try_plan().unwrap().sensitivities;
     let row = |input: &str| rows.iter().find(|row| row.input == input).unwrap();
-    near(row("operations").with_more.unwrap(), 1.1 * block.kappa, 1e-12);
+    near(row("operations").with_more.unwrap(), 1.1 * block.kappa.unwrap(), 1e-12);
     let slower = 400.0 * 15e-6 + 838_860_800.0 / 45e9;
     near(row("beta").with_less.unwrap(), computed / slower, 1e-12);
     assert_eq!(rows[0].input, "operations a second");
@@ -201,6 +202,63 @@ fn a_state_is_one_piece_a_layer() {
     assert!(mamba.row(CopyLayout::ByBlock).copies > 0);
 }
 
+/// Gemma-3-27B below its windows: 62 layers × 2 × 16 heads × 128 × 2 B a token, 10 of them in blocks of 16 tokens; Mistral-7B
+/// v0.1 has windows of 4,096 alone, 32 × 2 × 8 × 128 × 2 B a token.
+#[test]
+fn a_window_that_is_not_full_has_as_many_entries_as_tokens() {
+    let bytes = |model: &str, context: u64| {
+        let ask =
+            Ask { model, context, tier: tier(0.0, 1e9), settings: Settings::default(), flops: [54e9, 0.0] };
+        ask.row(CopyLayout::ByBlock).bytes.get()
+    };
+    let layer = 2 * 16 * 128 * 2;
+    assert_eq!(bytes("gemma-3-27b", 16), 62 * layer * 16);
+    assert_eq!(bytes("gemma-3-27b", 17), 10 * layer * 32 + 52 * layer * 17);
+    assert_eq!(bytes("gemma-3-27b", 1600), 10 * layer * 1600 + 52 * layer * 1024);
+    assert_eq!(bytes("mistral-7b-v0.1", 16), 131_072 * 16);
+    assert_eq!(bytes("mistral-7b-v0.1", 8192), 131_072 * 4096);
+}
+
+/// Four of Gemma-3's 16 heads are a quarter of the bytes; of DeepSeek-V3's latents every rank has all.
+#[test]
+fn each_rank_restores_what_it_holds() {
+    let row = |model: &str, ranks: u64| {
+        let tier = Tier { ranks, ..tier(0.0, 1e9) };
+        let ask = Ask { model, context: 1600, tier, settings: Settings::default(), flops: [54e9, 0.0] };
+        ask.row(CopyLayout::Whole)
+    };
+    let gemma = row("gemma-3-27b", 4);
+    assert_eq!(gemma.rank_bytes.get() * 4, gemma.bytes.get());
+    assert_eq!(row("gemma-3-27b", 32).rank_bytes.get() * 16, gemma.bytes.get());
+    let latents = row("deepseek-v3", 8);
+    assert_eq!((latents.bytes.get(), latents.rank_bytes.get()), (70_272 * 1600, 70_272 * 1600));
+    near(latents.seconds.unwrap(), 70_272.0 * 1600.0 / 1e9, 1e-12);
+}
+
+/// T5's encoder keeps nothing, which has no break-even: null, and a sentence.
+#[test]
+fn what_keeps_nothing_has_no_break_even() {
+    let config = r#"{"model_type": "t5", "architectures": ["T5EncoderModel"], "d_model": 1024, "d_kv": 128, "d_ff": 16384,
+        "num_heads": 32, "num_layers": 24, "is_encoder_decoder": false, "torch_dtype": "bfloat16"}"#;
+    let architecture = read_config(config).unwrap();
+    let flops = |n: Tokens| Ok(6e9 * n.get() as f64);
+    let plan = offload(&OffloadQuestion {
+        model: "t5",
+        architecture: &architecture,
+        settings: &Settings::default(),
+        context: Tokens::new(100),
+        tiers: &[tier(15e-6, 50e9)],
+        recompute: Recompute { flops: &flops, flops_per_second: 495e12 },
+    })
+    .unwrap();
+    for row in &plan.rows {
+        assert_eq!((row.seconds, row.bytes_per_second, row.kappa), (None, None, None));
+        assert_eq!((row.restore_wins, row.turns.len(), row.break_even_bytes_per_second), (None, 0, None));
+    }
+    assert!(plan.sensitivities.is_empty());
+    assert!(plan.warnings.iter().any(|warning| warning.message.contains("keeps no state")));
+}
+
 #[test]
 fn what_has_no_answer_is_a_sentence() {
     let ask = |context: u64, tier: Tier| Ask {
@@ -223,6 +281,6 @@ fn what_has_no_answer_is_a_sentence() {
         assert!(kappa(bad, 1e12, 1e9, slope).is_err() && break_even_bandwidth(slope, bad, 1e9).is_err());
     }
     assert!(kappa(1e9, 1e12, 1e9, kvscope_sizing::BytesPerToken::ZERO).is_err());
-    let nothing = Copies { pieces: 0, bytes: Bytes::ZERO };
+    let nothing = Copies { pieces: 0, bytes: Bytes::ZERO, rank_bytes: Bytes::ZERO };
     assert!(tier(0.0, 1e9).seconds(nothing).abs() < 1e-15);
 }

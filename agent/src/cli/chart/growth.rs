@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { asked, written, .. } = arguments;
     let format = written.format()?;
     let (engine, settings) = asked.accounting.engine_with_settings()?;
-    let at = (asked.contexts.one()?, asked.contexts.batch()?);
+    let at = (asked.contexts.one()?, asked.batch.count()?);
     let versions = asked.versions(&settings)?;
     let domain = contexts_around(at.0);
     let kinks = versions.iter().flat_map(|one| one.state.kinks()).chain([at.0]);

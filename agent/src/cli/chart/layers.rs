@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { asked, written } = arguments;
     let format = written.format()?;
     let settings = asked.accounting.logical_settings()?;
-    let at @ (n, batch) = (asked.contexts.one()?, asked.contexts.batch()?);
+    let at @ (n, batch) = (asked.contexts.one()?, asked.batch.count()?);
     let versions = asked.versions(&settings)?;
     let strips = |n: Tokens| -> Vec<LayerStrip> {
         let strip = |one: &super::shown::Shown| {

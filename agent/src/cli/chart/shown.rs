@@ -6,7 +6,7 @@ use kvscope_protocol::{AxisScale, ViewState};
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, Warning, group_digits};
 
-use crate::cli::request::{Accounting, Contexts, warn_of_all};
+use crate::cli::request::{Accounting, Batch, Contexts, warn_of_all};
 use crate::failure::Failure;
 use crate::model::Model;
 
@@ -18,6 +18,8 @@ pub(super) struct Asked {
     models: Vec<String>,
     #[command(flatten)]
     pub(super) contexts: Contexts,
+    #[command(flatten)]
+    pub(super) batch: Batch,
     #[command(flatten)]
     pub(super) accounting: Accounting,
     /// Units of bytes

@@ -7,7 +7,7 @@ use kvscope_sizing::{Bytes, Ratio, UnitSystem};
 
 use super::quantity::{operation_words, sensitivity_words, whole};
 use super::{Around, Asked};
-use crate::cli::request::{Accounting, Contexts, hide_engines};
+use crate::cli::request::{Accounting, Batch, Contexts, hide_engines};
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::output::Figures;
@@ -20,6 +20,8 @@ pub(super) struct Arguments {
     model: String,
     #[command(flatten)]
     contexts: Contexts,
+    #[command(flatten)]
+    batch: Batch,
     #[command(flatten)]
     accounting: Accounting,
     #[command(flatten)]
@@ -74,7 +76,7 @@ impl Asked for Arguments {
         let model = Model::load_from(around.files, &self.model, self.accounting.unknown())?;
         let question = CostQuestion {
             context: self.contexts.one_of(&model.architecture)?,
-            batch: self.contexts.batch()?,
+            batch: self.batch.count()?,
             settings: &settings,
             types: self.types.types(&model)?,
             weights: FlopWeights::given(&self.flop_weights)?,

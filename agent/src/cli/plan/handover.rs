@@ -77,7 +77,7 @@ impl Asked for Arguments {
 
     fn print(&self, answer: &HandoverPlan) -> Result<(), Failure> {
         let plans = std::slice::from_ref(answer);
-        super::print(plans, |plan| text(plan, self), |plan| (&plan.model, &plan.warnings))
+        super::print(plans, text, |plan| (&plan.model, &plan.warnings))
     }
 }
 
@@ -137,11 +137,11 @@ fn chosen_links(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<Chosen
     Ok(chosen)
 }
 
-fn text(plan: &HandoverPlan, arguments: &Arguments) -> String {
-    let from = match plan.prefill_from {
-        "given" => "prefill times as given".to_owned(),
-        _ => format!("prefill times estimated at {} % of the datasheet's rate", arguments.efficiency),
-    };
+fn text(plan: &HandoverPlan) -> String {
+    let from = plan.efficiency_percent.map_or_else(
+        || "prefill times as given".to_owned(),
+        |percent| format!("prefill times estimated at {percent} % of the datasheet's rate"),
+    );
     let mut text = format!("{} from {} × {}, {from}\n\n", plan.model, plan.count, plan.gpu);
     text.push_str(&totals(plan).render());
     for at in &plan.at {

@@ -103,6 +103,7 @@ impl Fitted {
             start_seconds: self.fit.start_seconds,
             alpha_seconds: self.fit.alpha_seconds,
             beta_bytes_per_second: self.fit.beta_bytes_per_second,
+            ranks: 1,
             grade: TierGrade::Fitted,
             source: self.source,
         }

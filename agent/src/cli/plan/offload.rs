@@ -4,7 +4,8 @@ use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::offload::{
     OffloadPlan, OffloadQuestion, Recompute, Restore, Tier, TierGrade, Way, offload,
 };
-use kvscope_sizing::{Settings, Tokens, UnitSystem, Warning, group_digits};
+use kvscope_sizing::plan::share_of_rate;
+use kvscope_sizing::{Settings, Tokens, UnitSystem, group_digits};
 use serde::Serialize;
 
 use super::cost::TypeChoice;
@@ -57,10 +58,18 @@ pub(super) struct Arguments {
 pub(super) struct Answer {
     #[serde(flatten)]
     plan: OffloadPlan,
-    /// Where the rate of computing comes from: `given` or `datasheet`.
-    compute_from: &'static str,
+    #[serde(flatten)]
+    computing: Computing,
     settings: Settings,
-    warnings: Vec<Warning>,
+}
+
+/// Where the rate of computing comes from.
+#[derive(Clone, Copy, Serialize)]
+struct Computing {
+    /// `given`, or `estimated` from the datasheet's rate.
+    compute_from: &'static str,
+    /// Percent of that rate that it is estimated at; null where a rate is given.
+    efficiency_percent: Option<f64>,
 }
 
 impl Asked for Arguments {
@@ -75,13 +84,13 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answers: &Vec<Answer>) -> Result<(), Failure> {
-        super::print(answers, text, |answer| (&answer.plan.model, &answer.warnings))
+        super::print(answers, text, |answer| (&answer.plan.model, &answer.plan.warnings))
     }
 }
 
 fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<Answer>, Failure> {
     let settings = arguments.accounting.logical_settings_and(&["block_size"])?;
-    let (flops_per_second, compute_from) = arguments.rate()?;
+    let (flops_per_second, computing) = arguments.rate()?;
     let tiers = arguments.tiers(around)?;
     let mut answers = Vec::new();
     for name in &arguments.models {
@@ -105,29 +114,28 @@ fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<Answer>, Fa
             recompute: Recompute { flops: &flops, flops_per_second },
         };
         let plan = offload(&question).map_err(|error| model.failure(&error))?;
-        let warnings = model.architecture.warnings().to_vec();
-        answers.push(Answer { plan, compute_from, settings: settings.clone(), warnings });
+        answers.push(Answer { plan, computing, settings: settings.clone() });
     }
     Ok(answers)
 }
 
 impl Arguments {
     /// Operations a second, and where the figure comes from.
-    fn rate(&self) -> Result<(f64, &'static str), Failure> {
+    fn rate(&self) -> Result<(f64, Computing), Failure> {
         if let Some(tflops) = &self.tflops {
-            return Ok((number("tflops", tflops)? * 1e12, "given"));
+            let given = Computing { compute_from: "given", efficiency_percent: None };
+            return Ok((number("tflops", tflops)? * 1e12, given));
         }
         let gpu = find_gpu(self.gpu.as_deref().unwrap_or_default())?;
         let one = gpu.flops_per_second.of(Operand::Bf16).ok_or_else(|| {
             Failure::input(format!("gpu: the datasheet of {} prints no bf16 rate; give --tflops", gpu.name))
         })?;
-        if self.count == 0 || !(self.efficiency > 0.0 && self.efficiency <= 100.0) {
-            return Err(Failure::input(format!(
-                "efficiency: {} percent of {} GPUs compute nothing; give 1 or more and up to 100 percent",
-                self.efficiency, self.count
-            )));
+        if self.count == 0 {
+            return Err(Failure::input("count: 0 GPUs compute nothing; give at least 1"));
         }
-        Ok((one as f64 * self.count as f64 * self.efficiency / 100.0, "datasheet"))
+        let rate = one as f64 * self.count as f64 * share_of_rate(self.efficiency)?;
+        let efficiency_percent = Some(self.efficiency);
+        Ok((rate, Computing { compute_from: "estimated", efficiency_percent }))
     }
 
     /// Those that are given, else those that were measured here, else what the datasheet of the GPU says.
@@ -149,15 +157,15 @@ impl Arguments {
                 "tier: none is given, and no run of this machine has any; add --tier host=50GB/s,15us, or measure with `kvscope bench run --tiers dram,file`",
             )
         })?;
-        // Each of several GPUs restores its own part.
-        let rate = link.bytes_per_second as f64 * self.count as f64;
         Ok(vec![Tier {
             name: "host".to_owned(),
             start_seconds: 0.0,
             alpha_seconds: 0.0,
-            beta_bytes_per_second: rate,
+            beta_bytes_per_second: link.bytes_per_second as f64,
+            // Each of several GPUs restores what it holds.
+            ranks: self.count,
             grade: TierGrade::Datasheet,
-            source: format!("{} of {}, by its datasheet", link.name, gpu.name),
+            source: format!("{} of each {}, by its datasheet", link.name, gpu.name),
         }])
     }
 }
@@ -180,6 +188,7 @@ fn given(text: &str) -> Result<Tier, Failure> {
         start_seconds: seconds("tier", start)?,
         alpha_seconds: seconds("tier", alpha)?,
         beta_bytes_per_second: bytes_per_second("tier", rate)?,
+        ranks: 1,
         grade: TierGrade::Given,
         source: "given".to_owned(),
     })
@@ -189,6 +198,7 @@ fn text(answer: &Answer) -> String {
     let plan = &answer.plan;
     let header =
         ["tier", "layout", "pieces", "bytes", "time", "rate", "κ", "breaks even at", "quicker from token on"];
+    let none = || "–".to_owned();
     let mut table = Figures::new(2, &header).text_last();
     for row in &plan.rows {
         table.row([
@@ -196,16 +206,25 @@ fn text(answer: &Answer) -> String {
             row.layout.name().replace('_', " "),
             group_digits(row.copies),
             row.bytes.display(UnitSystem::Decimal),
-            time_words(row.seconds),
-            rate_words(row.bytes_per_second),
-            three_digits(row.kappa),
-            row.break_even_bytes_per_second.map_or("no rate".to_owned(), rate_words),
+            row.seconds.map_or_else(none, time_words),
+            row.bytes_per_second.map_or_else(none, rate_words),
+            row.kappa.map_or_else(none, three_digits),
+            break_even(row),
             turns(row),
         ]);
     }
     let mut sources: Vec<String> = Vec::new();
     for row in &plan.rows {
-        let line = format!("{}: {}", row.tier, row.source);
+        let ranks = if row.ranks > 1 {
+            format!(
+                "; {} ranks restore at once, the fullest {}",
+                row.ranks,
+                row.rank_bytes.display(UnitSystem::Decimal)
+            )
+        } else {
+            String::new()
+        };
+        let line = format!("{}: {}{ranks}", row.tier, row.source);
         if row.grade != TierGrade::Given && !sources.contains(&line) {
             sources.push(line);
         }
@@ -218,12 +237,29 @@ fn text(answer: &Answer) -> String {
         time_words(plan.recompute_seconds),
         plan.recompute_flops,
         three_digits(plan.flops_per_second / 1e12),
-        answer.compute_from,
+        answer.computing.words(),
     )];
     parts.push(table.render());
     parts.extend(sensitivity_words("κ of the first tier", &plan.sensitivities, three_digits));
     parts.extend(sources);
     format!("{}\n", parts.join("\n").trim_end())
+}
+
+impl Computing {
+    fn words(self) -> String {
+        self.efficiency_percent.map_or_else(
+            || self.compute_from.to_owned(),
+            |percent| format!("estimated at {percent} % of the datasheet's rate"),
+        )
+    }
+}
+
+fn break_even(row: &Restore) -> String {
+    match (row.seconds, row.break_even_bytes_per_second) {
+        (None, _) => "–".to_owned(),
+        (_, None) => "no rate".to_owned(),
+        (_, Some(rate)) => rate_words(rate),
+    }
 }
 
 /// `recompute 1, restore 1,024`

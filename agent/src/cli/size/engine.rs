@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::output::{self, Figures};
 
 pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -> Result<(), Failure> {
-    let batch = arguments.contexts.batch()?;
+    let batch = arguments.batch.count()?;
     let contexts = arguments.contexts.each()?;
     let mut sizes = Vec::new();
     for name in &arguments.models {

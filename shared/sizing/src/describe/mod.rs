@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;
+use crate::size::StateModel;
 use crate::state::StateComponent;
 use crate::warning::Warning;
 use crate::{Result, Tokens};
@@ -149,6 +150,6 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
         },
         lifecycle: groups.iter().enumerate().map(|(index, group)| Lifetime::of(index, group)).collect(),
         service: service::service(&groups, block, settings)?,
-        warnings: architecture.warnings().to_vec(),
+        warnings: StateModel::new(architecture, settings)?.warnings().to_vec(),
     })
 }

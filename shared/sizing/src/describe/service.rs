@@ -103,6 +103,20 @@ impl TensorParallel {
         }
         Self { ranks_hold: RanksHold::Shards, divided_by: Some(divided_by), parts }
     }
+
+    /// Bytes that the fullest of so many ranks holds: all of them, or the parts that it gets; an equal share where nothing
+    /// says how many parts there are.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn bytes_of_rank(&self, bytes: Bytes, ranks: u64) -> Result<Bytes> {
+        let ranks = ranks.max(1);
+        Ok(match (self.ranks_hold, self.parts) {
+            (RanksHold::Same, _) => bytes,
+            (RanksHold::Shards, Some(parts)) if parts > 0 => {
+                Bytes::new(bytes.times(parts.div_ceil(ranks))?.get().div_ceil(parts))
+            }
+            (RanksHold::Shards, _) => Bytes::new(bytes.get().div_ceil(ranks)),
+        })
+    }
 }
 
 /// How engines divide a component over ranks: K/V by heads, states by heads or channels; a latent, the keys of an

@@ -8,6 +8,7 @@ use super::{Sensitivity, Subject, sensitivities, sensitivity};
 use crate::cost::{CostOf, CostRow, FlopWeights, ModelCost, Types};
 use crate::parameters::Parameters;
 use crate::settings::Settings;
+use crate::size::StateModel;
 use crate::warning::Warning;
 use crate::{Result, Tokens};
 
@@ -78,7 +79,7 @@ pub fn cost(subject: &Subject<'_>, question: &CostQuestion<'_>) -> Result<CostPl
         types: question.types,
         weights: question.weights,
     };
-    let mut warnings = subject.architecture.warnings().to_vec();
+    let mut warnings = StateModel::new(subject.architecture, question.settings)?.warnings().to_vec();
     let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
     if let Some(limit) = limit.filter(|limit| question.context > *limit) {
         let message =

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::capacity::within;
-use super::prefill::PrefillAtPeak;
+use super::prefill::{PrefillAtPeak, share_of_rate};
 use super::{Sensitivity, Subject, positive, sensitivities, sensitivity};
 use crate::cost::Types;
 use crate::describe::{RanksHold, TensorParallel, describe, ranks};
@@ -112,8 +112,10 @@ pub struct HandoverPlan {
     pub tp: u64,
     /// The settings.
     pub settings: Settings,
-    /// `given`, or `datasheet` where they are estimated from it.
+    /// `given`, or `estimated` from the datasheet's rate.
     pub prefill_from: &'static str,
+    /// Percent of that rate that it is estimated at; null where seconds are given.
+    pub efficiency_percent: Option<f64>,
     /// Bytes that one more token adds beyond every window, for one copy.
     pub slope_bytes_per_token: f64,
     /// Bytes that do not grow, for one copy.
@@ -228,7 +230,11 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
         settings: question.settings.clone(),
         prefill_from: match question.prefill {
             PrefillTime::Given(_) => "given",
-            PrefillTime::Estimated { .. } => "datasheet",
+            PrefillTime::Estimated { .. } => "estimated",
+        },
+        efficiency_percent: match question.prefill {
+            PrefillTime::Given(_) => None,
+            PrefillTime::Estimated { percent, .. } => Some(percent),
         },
         slope_bytes_per_token: state.slope(None)?.as_f64(),
         fixed_bytes: state.fixed(None)?,
@@ -237,7 +243,7 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
             layerwise_seconds: moved.as_ref().map_or_else(Vec::new, Moved::layerwise_seconds),
         },
         at,
-        warnings: subject.architecture.warnings().to_vec(),
+        warnings: state.warnings().to_vec(),
     })
 }
 
@@ -433,12 +439,7 @@ impl<'a> Prefill<'a> {
             }
             PrefillTime::Given(seconds) => Ok(Self::Given(seconds)),
             PrefillTime::Estimated { percent, types } => {
-                let percent = positive("efficiency", percent)?;
-                if percent > 100.0 {
-                    let what = format!("{percent} percent is more than the datasheet's rate; give up to 100");
-                    return Err(Error::setting("efficiency", what));
-                }
-                let gpus = question.count as f64 * percent / 100.0;
+                let gpus = question.count as f64 * share_of_rate(percent)?;
                 let peak = PrefillAtPeak::new(*subject, question.settings, types, question.gpu, gpus)?;
                 Ok(Self::Estimated(Box::new(peak)))
             }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::prefill::PrefillAtPeak;
 use super::{Sensitivity, Subject, sensitivities, sensitivity};
 use crate::cost::Types;
+use crate::describe::ranks;
 use crate::hardware::Gpu;
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -38,7 +39,8 @@ pub struct Label {
 pub struct HardwareLabel {
     /// The GPU's id.
     pub gpu: String,
-    /// How many share the request.
+    /// How many tensor-parallel ranks share the request: state is read and restored in the time of the fullest, and what all
+    /// heads share each of them has whole.
     pub count: u64,
     /// Always `datasheet`: no step is faster than this.
     pub grade: &'static str,
@@ -108,20 +110,23 @@ pub fn label(
             read_bytes_per_step: read,
             handover_bytes: state.transferred(*n, 1)?,
             lifecycle_class: lifecycle_class(&state),
-            hardware: hardware.map(|(gpu, count)| {
-                let divided = |bytes: Bytes, rate: u64| bytes.get() as f64 / rate as f64 / count as f64;
-                HardwareLabel {
-                    gpu: gpu.id.clone(),
-                    count,
-                    grade: "datasheet",
-                    read_seconds_per_step: divided(read, gpu.memory_bytes_per_second),
-                    prefill_seconds: prefill.as_ref().and_then(|prefill| prefill.seconds(*n).ok()),
-                    restore_seconds: gpu
-                        .host_link
-                        .as_ref()
-                        .map(|link| divided(resident, link.bytes_per_second)),
-                }
-            }),
+            hardware: hardware
+                .map(|(gpu, count)| {
+                    let seconds = |bytes: Bytes, rate: u64| bytes.get() as f64 / rate as f64;
+                    let rank = of_rank(subject, settings, *n, count)?;
+                    Ok(HardwareLabel {
+                        gpu: gpu.id.clone(),
+                        count,
+                        grade: "datasheet",
+                        read_seconds_per_step: seconds(rank.read, gpu.memory_bytes_per_second),
+                        prefill_seconds: prefill.as_ref().and_then(|prefill| prefill.seconds(*n).ok()),
+                        restore_seconds: gpu
+                            .host_link
+                            .as_ref()
+                            .map(|link| seconds(rank.resident, link.bytes_per_second)),
+                    })
+                })
+                .transpose()?,
         })
     });
     let labels = labels.collect::<Result<Vec<_>>>()?;
@@ -151,6 +156,36 @@ fn moved_prefill(prefill: &PrefillAtPeak<'_>, n: Tokens) -> Vec<Sensitivity> {
     sensitivities(&[("context", n.get() as f64), ("rate of computing", 1.0)], |of| {
         Some(prefill.seconds(sensitivity::tokens(of[0])?).ok()? / of[1])
     })
+}
+
+/// What the fullest of some tensor-parallel ranks holds and reads of a request.
+struct OfRank {
+    resident: Bytes,
+    read: Bytes,
+}
+
+fn of_rank(subject: &Subject<'_>, settings: &Settings, n: Tokens, count: u64) -> Result<OfRank> {
+    let formats = subject.architecture.formats(settings);
+    let mut rank = OfRank { resident: Bytes::ZERO, read: Bytes::ZERO };
+    for class in subject.architecture.classes() {
+        let layers = class.layers.len() as u64;
+        for mixer in &class.mixers {
+            let components = mixer.components(&formats)?;
+            for component in &components {
+                let division = ranks(mixer, component);
+                let of = |bytes: Bytes| division.bytes_of_rank(bytes, count)?.times(layers);
+                rank.read = rank.read.plus(of(component.read_bytes(n)?)?)?;
+                if class.borrows.is_none() {
+                    rank.resident = rank.resident.plus(of(component.bytes(n)?)?)?;
+                }
+            }
+            // What is read of earlier layers' entries belongs to all heads.
+            for (_, bytes) in mixer.part_reads(&formats, n)?.into_iter().skip(components.len()) {
+                rank.read = rank.read.plus(bytes.times(layers)?)?;
+            }
+        }
+    }
+    Ok(rank)
 }
 
 /// Bytes of state that a decode step reads in every layer, also those that an earlier layer keeps.

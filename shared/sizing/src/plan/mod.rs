@@ -31,6 +31,7 @@ pub use handover::{
 pub use label::{HardwareLabel, Label, LabelPlan, LabelSensitivities, label};
 pub use memory::{Memory, MemoryQuestion};
 pub use mix::Mix;
+pub use prefill::share_of_rate;
 pub(crate) use published::published_figure;
 pub use sensitivity::{Sensitivity, sensitivities};
 pub use subject::Subject;

@@ -5,6 +5,20 @@ use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::{Error, Result, Tokens};
 
+/// The share of a datasheet's rate that so many percent are.
+///
+/// # Errors
+///
+/// Nothing, or more than the rate.
+pub fn share_of_rate(percent: f64) -> Result<f64> {
+    let percent = positive("efficiency", percent)?;
+    if percent > 100.0 {
+        let what = format!("{percent} percent is more than the datasheet's rate; give up to 100");
+        return Err(Error::setting("efficiency", what));
+    }
+    Ok(percent / 100.0)
+}
+
 /// Seconds of prefills at a GPU's datasheet rates; the model's parameters are counted once for all lengths.
 #[derive(Debug)]
 pub(super) struct PrefillAtPeak<'a> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::describe::Description;
+use crate::describe::{Description, TensorParallel};
 use crate::{Bytes, Error, Result, Tokens};
 
 /// How a block lies in memory.
@@ -24,6 +24,8 @@ pub struct Copies {
     pub pieces: u64,
     /// Bytes of all of them together.
     pub bytes: Bytes,
+    /// Bytes of them that the fullest of a tier's ranks restores; all of them where it has one.
+    pub rank_bytes: Bytes,
 }
 
 impl CopyLayout {
@@ -40,61 +42,102 @@ impl CopyLayout {
     }
 }
 
+/// Bytes of one copy, and of the part of it that the fullest of some ranks holds.
+#[derive(Clone, Copy)]
+struct Held {
+    copy: Bytes,
+    rank: Bytes,
+}
+
+impl Held {
+    const NOTHING: Self = Self { copy: Bytes::ZERO, rank: Bytes::ZERO };
+
+    fn of(bytes: Bytes, division: &TensorParallel, ranks: u64) -> Result<Self> {
+        Ok(Self { copy: bytes, rank: division.bytes_of_rank(bytes, ranks)? })
+    }
+
+    fn plus(self, other: Self) -> Result<Self> {
+        Ok(Self { copy: self.copy.plus(other.copy)?, rank: self.rank.plus(other.rank)? })
+    }
+
+    fn times(self, factor: u64) -> Result<Self> {
+        Ok(Self { copy: self.copy.times(factor)?, rank: self.rank.times(factor)? })
+    }
+}
+
+/// What is kept once: a state, or the entries of a window or chunk.
+struct Once {
+    /// One entry in all its layers; all of it where there are no entries.
+    held: Held,
+    /// The most entries; none where there are no entries.
+    most_entries: Option<Tokens>,
+}
+
 /// What of a description the pieces follow from.
 pub(super) struct Layouts {
     block_tokens: u64,
-    /// Bytes of a block in everything that keeps every token.
-    block_bytes: Bytes,
+    /// A block in everything that keeps every token.
+    block: Held,
     /// Pieces of a block by layer.
     block_pieces: u64,
-    /// Bytes of what is kept once: full windows, states.
-    once_bytes: Bytes,
-    /// Its pieces by layer.
+    once: Vec<Once>,
+    /// Pieces of what is kept once, by layer.
     once_pieces: u64,
-    /// How many components it is.
-    once: u64,
 }
 
 impl Layouts {
-    pub(super) fn of(described: &Description) -> Self {
+    /// The pieces of a state that so many ranks restore together, each what it holds.
+    pub(super) fn of(described: &Description, ranks: u64) -> Result<Self> {
         let service = &described.service;
         let mut layouts = Self {
             block_tokens: service.block.tokens.get().max(1),
-            block_bytes: service.block.bytes,
+            block: Held::NOTHING,
             block_pieces: 0,
-            once_bytes: Bytes::ZERO,
+            once: Vec::new(),
             once_pieces: 0,
-            once: 0,
         };
         for one in &service.components {
             let lifetime = &described.lifecycle[one.component];
             let has_sides = one.payload.parts.iter().any(|part| part.name == "v");
-            let pieces = lifetime.layers.len() as u64 * if has_sides { 2 } else { 1 };
+            let layers = lifetime.layers.len() as u64;
+            let pieces = layers * if has_sides { 2 } else { 1 };
+            let held = |bytes: Bytes| Held::of(bytes, &one.tensor_parallel, ranks);
             match (one.checkpoint_bytes, lifetime.saturates_at, one.block_bytes) {
-                (Some(bytes), ..) => {
-                    layouts.once_bytes = Bytes::new(layouts.once_bytes.get().saturating_add(bytes.get()));
+                (Some(bytes), most, _) => {
+                    let has_entries = lifetime.tokens_per_entry.is_some();
+                    let bytes = if has_entries { lifetime.entry_bytes.times(layers)? } else { bytes };
+                    let most_entries = most.filter(|_| has_entries);
+                    layouts.once.push(Once { held: held(bytes)?, most_entries });
                     layouts.once_pieces += pieces;
-                    layouts.once += 1;
                 }
-                (None, None, Some(_)) => layouts.block_pieces += pieces,
+                (None, None, Some(bytes)) => {
+                    layouts.block = layouts.block.plus(held(bytes)?)?;
+                    layouts.block_pieces += pieces;
+                }
                 _ => {}
             }
         }
-        layouts
+        Ok(layouts)
     }
 
-    /// Pieces and bytes of a request of `tokens` tokens: whole blocks, and what is kept once.
+    /// Pieces and bytes of a request of `tokens` tokens: whole blocks, states, and of windows and chunks as many entries as
+    /// there are tokens, up to a full one.
     pub(super) fn at(&self, tokens: Tokens, layout: CopyLayout) -> Result<Copies> {
         let blocks =
-            if self.block_bytes == Bytes::ZERO { 0 } else { tokens.get().div_ceil(self.block_tokens) };
-        let bytes = self.block_bytes.times(blocks)?.plus(self.once_bytes)?;
+            if self.block.copy == Bytes::ZERO { 0 } else { tokens.get().div_ceil(self.block_tokens) };
+        let mut held = self.block.times(blocks)?;
+        for once in &self.once {
+            let entries = once.most_entries.map_or(1, |most| most.min(tokens).get());
+            held = held.plus(once.held.times(entries)?)?;
+        }
         let by_layer =
             blocks.checked_mul(self.block_pieces).and_then(|all| all.checked_add(self.once_pieces));
         let pieces = match layout {
             CopyLayout::ByLayer => by_layer.ok_or_else(|| Error::overflow("pieces of a state"))?,
-            CopyLayout::ByBlock => blocks + self.once,
+            CopyLayout::ByBlock => blocks + self.once.len() as u64,
             CopyLayout::Whole => 1,
         };
-        Ok(Copies { pieces: if bytes == Bytes::ZERO { 0 } else { pieces }, bytes })
+        let pieces = if held.copy == Bytes::ZERO { 0 } else { pieces };
+        Ok(Copies { pieces, bytes: held.copy, rank_bytes: held.rank })
     }
 }

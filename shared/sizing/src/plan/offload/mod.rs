@@ -16,6 +16,7 @@ use crate::architecture::Architecture;
 use crate::describe::describe;
 use crate::plan::{Sensitivity, sensitivities};
 use crate::settings::Settings;
+use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 
 pub use layout::{Copies, CopyLayout};
@@ -74,6 +75,8 @@ pub struct OffloadPlan {
     pub rows: Vec<Restore>,
     /// κ of the first tier in whole blocks with each input a tenth less and more, the input that matters most first.
     pub sensitivities: Vec<Sensitivity>,
+    /// Assumptions and doubts.
+    pub warnings: Vec<Warning>,
 }
 
 /// Restoring from one tier in one layout.
@@ -91,18 +94,22 @@ pub struct Restore {
     pub copies: u64,
     /// Bytes of all of them: whole blocks.
     pub bytes: Bytes,
-    /// Seconds.
-    pub seconds: f64,
+    /// Tensor-parallel ranks that restore at once.
+    pub ranks: u64,
+    /// Bytes that the fullest of them restores.
+    pub rank_bytes: Bytes,
+    /// Seconds; null where nothing is kept, as all that follows.
+    pub seconds: Option<f64>,
     /// Bytes over seconds.
-    pub bytes_per_second: f64,
+    pub bytes_per_second: Option<f64>,
     /// κ at this context: tokens restored in the time in which one is computed, both on average.
-    pub kappa: f64,
+    pub kappa: Option<f64>,
     /// BW*: β at which restoring takes as long as computing; null where the pieces alone take longer.
     pub break_even_bytes_per_second: Option<f64>,
-    /// Where restoring and computing change places.
+    /// Where restoring and computing change places; none where nothing is kept.
     pub turns: Vec<Turn>,
     /// Whether restoring is quicker at this context.
-    pub restore_wins: bool,
+    pub restore_wins: Option<bool>,
 }
 
 /// A context from which on another way is the quicker one.
@@ -182,12 +189,12 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
     }
     let longest = limit.unwrap_or(LONGEST).max(question.context.get());
     let described = describe(question.model, question.architecture, question.settings)?;
-    let layouts = layout::Layouts::of(&described);
     let flops = (question.recompute.flops)(question.context)?;
     let recompute_seconds = flops / question.recompute.flops_per_second;
     let computing = computing_at(question, longest)?;
     let mut rows = Vec::new();
     for tier in question.tiers {
+        let layouts = layout::Layouts::of(&described, tier.ranks)?;
         for layout in CopyLayout::ALL {
             rows.push(row(question, tier, &layouts, layout, recompute_seconds, &computing)?);
         }
@@ -206,14 +213,27 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
         recompute_flops: flops,
         flops_per_second: question.recompute.flops_per_second,
         searched_up_to_tokens: Tokens::new(longest),
+        warnings: warnings(described.warnings, &rows),
         rows,
         sensitivities,
     })
 }
 
+/// Those of the description, and that there is nothing to restore.
+fn warnings(mut warnings: Vec<Warning>, rows: &[Restore]) -> Vec<Warning> {
+    if rows.iter().any(|row| row.seconds.is_none()) {
+        let message = "the model keeps no state, so nothing is restored and there is no break-even";
+        warnings.push(Warning::new("state", message));
+    }
+    warnings
+}
+
 fn sensitivities_of(tier: &Tier, row: &Restore, flops: f64, recompute: Recompute<'_>) -> Vec<Sensitivity> {
+    if row.seconds.is_none() {
+        return Vec::new();
+    }
     let inputs = [
-        ("bytes", row.bytes.get() as f64),
+        ("bytes", row.rank_bytes.get() as f64),
         ("beta", tier.beta_bytes_per_second),
         ("alpha", tier.alpha_seconds),
         ("start", tier.start_seconds),
@@ -236,7 +256,7 @@ fn row(
     computing: &[(u64, f64)],
 ) -> Result<Restore> {
     let copies = layouts.at(question.context, layout)?;
-    let seconds = tier.seconds(copies);
+    let seconds = Some(tier.seconds(copies)).filter(|_| copies.bytes > Bytes::ZERO);
     let left = recompute_seconds - tier.start_seconds - tier.alpha_seconds * copies.pieces as f64;
     let restoring = |tokens: u64| layouts.at(Tokens::new(tokens), layout).map(|copies| tier.seconds(copies));
     Ok(Restore {
@@ -246,12 +266,19 @@ fn row(
         layout,
         copies: copies.pieces,
         bytes: copies.bytes,
+        ranks: tier.ranks,
+        rank_bytes: copies.rank_bytes,
         seconds,
-        bytes_per_second: if seconds > 0.0 { copies.bytes.get() as f64 / seconds } else { 0.0 },
-        kappa: if seconds > 0.0 { recompute_seconds / seconds } else { 0.0 },
-        break_even_bytes_per_second: (left > 0.0).then(|| copies.bytes.get() as f64 / left),
-        turns: turns(computing, restoring, |tokens| computed_seconds(question, tokens))?,
-        restore_wins: seconds < recompute_seconds,
+        bytes_per_second: seconds.map(|seconds| copies.bytes.get() as f64 / seconds),
+        kappa: seconds.map(|seconds| recompute_seconds / seconds),
+        break_even_bytes_per_second: seconds
+            .filter(|_| left > 0.0)
+            .map(|_| copies.rank_bytes.get() as f64 / left),
+        turns: match seconds {
+            Some(_) => turns(computing, restoring, |tokens| computed_seconds(question, tokens))?,
+            None => Vec::new(),
+        },
+        restore_wins: seconds.map(|seconds| seconds < recompute_seconds),
     })
 }
 

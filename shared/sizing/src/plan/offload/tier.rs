@@ -13,8 +13,10 @@ pub struct Tier {
     pub start_seconds: f64,
     /// α: seconds that each piece adds.
     pub alpha_seconds: f64,
-    /// β: bytes a second beside that.
+    /// β: bytes a second beside that, of each rank's link where there are several.
     pub beta_bytes_per_second: f64,
+    /// Tensor-parallel ranks that restore at once, each what it holds, over a link of its own.
+    pub ranks: u64,
     /// Where the figures come from.
     pub grade: TierGrade,
     /// The same in words: the run, the publication.
@@ -41,16 +43,17 @@ impl Tier {
             start_seconds: fit.start_seconds,
             alpha_seconds: fit.alpha_seconds,
             beta_bytes_per_second: fit.beta_bytes_per_second,
+            ranks: 1,
             grade: TierGrade::Fitted,
             source: source.into(),
         }
     }
 
-    /// start + α·pieces + bytes/β.
+    /// start + α·pieces + bytes/β, with the bytes of the fullest rank.
     pub fn seconds(&self, copies: Copies) -> f64 {
         self.start_seconds
             + self.alpha_seconds * copies.pieces as f64
-            + copies.bytes.get() as f64 / self.beta_bytes_per_second
+            + copies.rank_bytes.get() as f64 / self.beta_bytes_per_second
     }
 
     /// Bytes a second where every piece has so many bytes: n / (α + n/β).
@@ -67,6 +70,9 @@ impl Tier {
     /// A rate that moves nothing, or a time that is none.
     pub fn check(&self) -> Result<()> {
         let (name, rate) = (&self.name, self.beta_bytes_per_second);
+        if self.ranks == 0 {
+            return Err(Error::setting("tier", format!("{name}: 0 ranks restore nothing; give at least 1")));
+        }
         if !(rate.is_finite() && rate > 0.0) {
             return Err(Error::setting("tier", format!("{name}: a link of {rate} B/s moves nothing")));
         }
