@@ -108,7 +108,8 @@ fn offload_compares_restoring_with_computing() {
     let table =
         kvscope(["plan", "offload", "qwen3.5-9b", "--tier=host=50GB/s,15us", "--gpu=h200", "--context=32Ki"]);
     assert!(
-        table.stdout.contains("datasheet)") && table.stdout.contains("matters most to κ"),
+        table.stdout.contains("estimated at 40 % of the datasheet's rate)")
+            && table.stdout.contains("matters most to κ"),
         "{}",
         table.stdout
     );

@@ -177,8 +177,9 @@ impl Accounting {
                 .split_once('=')
                 .ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
             let name = name.trim();
-            if matches!(name, "context" | "batch") {
-                return Err(Failure::input(format!("set: {name} has an option of its own, --{name}")));
+            if OPTIONS_ALONE.contains(&name) {
+                let what = "is set by no NAME=VALUE; a command that answers for it has the option";
+                return Err(Failure::input(format!("set: {name} {what} --{name}")));
             }
             setting_names::check(name, &self.engine()?)?;
             pairs.push((name, value.trim()));
@@ -186,6 +187,9 @@ impl Accounting {
         given::settings(pairs)
     }
 }
+
+/// Settings that are given by options of their own, by commands that answer for them.
+pub(super) const OPTIONS_ALONE: [&str; 2] = ["context", "batch"];
 
 /// Options that only an engine accounts for.
 const OF_ENGINES: [&str; 4] = ["engine", "tp", "pp", "dcp"];

@@ -4,6 +4,7 @@ use clap::{Arg, Command, FromArgMatches, Subcommand};
 use kvscope_sizing::Settings;
 
 use super::{Around, Asked, Plan, Use};
+use crate::cli::request::OPTIONS_ALONE;
 use crate::cli::usage;
 use crate::failure::Failure;
 
@@ -66,6 +67,7 @@ fn word(options: &Command, given: &str, value: &str) -> Result<Word, Failure> {
         options.get_arguments().find(known).filter(|option| !NOT_ASKED.contains(&option.get_id().as_str()));
     let Some(option) = option else {
         if Settings::NAMES.contains(&given)
+            && !OPTIONS_ALONE.contains(&given)
             && options.get_arguments().any(|option| option.get_id() == "settings")
         {
             return Ok(Word::Option(format!("--set={given}={value}")));
