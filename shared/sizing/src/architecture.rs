@@ -25,6 +25,7 @@ pub struct Architecture {
     plain_heads: PlainHeads,
     asks_for_window_pool: bool,
     bounded_gate: bool,
+    encoder_layers: Option<Fact>,
     loops: Option<Loops>,
     warnings: Vec<Warning>,
 }
@@ -95,6 +96,7 @@ pub(crate) struct ModelFacts {
     pub(crate) plain_heads: PlainHeads,
     pub(crate) asks_for_window_pool: bool,
     pub(crate) bounded_gate: bool,
+    pub(crate) encoder_layers: Option<Fact>,
     pub(crate) loops: Option<Loops>,
 }
 
@@ -149,6 +151,7 @@ impl Architecture {
             plain_heads: facts.plain_heads,
             asks_for_window_pool: facts.asks_for_window_pool,
             bounded_gate: facts.bounded_gate,
+            encoder_layers: facts.encoder_layers,
             loops: facts.loops,
             warnings,
         }
@@ -242,6 +245,12 @@ impl Architecture {
     /// Whether the gate of linear attention has a lower bound, which fused prefill kernels need.
     pub(crate) fn bounded_gate(&self) -> bool {
         self.bounded_gate
+    }
+
+    /// Layers of the encoder beside a decoder with cross-attention, where the config counts them. They keep nothing; some
+    /// engines make caches of as many layers.
+    pub(crate) fn encoder_layers(&self) -> Option<&Fact> {
+        self.encoder_layers.as_ref()
     }
 
     /// The dtype of weights and, where nothing else is said, of K/V.

@@ -118,11 +118,12 @@ const EQUAL: [(&str, &str); 4] =
     [("kv_dtype", "bf16"), ("index_dtype", "bf16"), ("state_dtype", "f32"), ("conv_dtype", "f32")];
 
 /// What engines keep otherwise at equal formats: by which words the report says so.
-const KEPT_OTHERWISE: [(EngineKind, &str); 10] = [
+const KEPT_OTHERWISE: [(EngineKind, &str); 11] = [
     (EngineKind::Vllm, "so it keeps one more"),
     (EngineKind::Vllm, "keys wait in a ring until their group is whole"),
     (EngineKind::Vllm, "context-parallel ranks share its tokens"),
     (EngineKind::SgLang, "context-parallel ranks share its tokens"),
+    (EngineKind::SgLang, "have slots before those of the text"),
     // DeepSeek-V4's pools have one layout of records and keys, whatever the flags say (`DSV4PoolConfigurator`).
     (EngineKind::SgLang, ", not bf16)"),
     (EngineKind::LlamaCpp, "the window of this class is not used"),

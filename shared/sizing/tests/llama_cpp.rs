@@ -199,3 +199,63 @@ fn room_for_more_sequences_is_named() {
     assert_eq!(bytes.get(), 23 * (8192 + 4096) * 8192);
     assert_eq!(why, "room for 2 sequences (n_seq_max), where the batch has 1 request");
 }
+
+fn t5(encoder: u64, decoder: u64) -> kvscope_sizing::Architecture {
+    let config = serde_json::json!({"architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "d_model": 1024,
+        "d_kv": 128, "num_heads": 32, "num_layers": encoder, "num_decoder_layers": decoder, "torch_dtype": "float16"});
+    read_config(&config.to_string()).unwrap()
+}
+
+/// T5-3B: llama.cpp multiplies the encoder's output by the K and V weights in every step (`src/models/t5.cpp`), so its one
+/// cache is that of self-attention: 24 layers × 2 × 32 × 128 × 2 B × 1024 tokens, whatever the encoder's length.
+#[test]
+fn an_encoders_output_has_no_cache() {
+    let asked = [("context", "1024"), ("encoder_tokens", "512")];
+    let found = report_of(&t5(24, 24), "llama.cpp", &asked);
+    assert_eq!(figure(&t5(24, 24), "llama.cpp", &asked, "resident_bytes"), 402_653_184.0);
+    assert_eq!(figure(&t5(24, 24), "llama.cpp", &asked, "fixed_bytes_per_request"), 0.0);
+    let told: Vec<&str> = found.warnings.iter().map(|warning| warning.field.as_str()).collect();
+    assert_eq!(told, ["encoder_tokens"], "{:?}", found.warnings);
+    let (model, own) = (t5(24, 24), settings(&asked));
+    let query = Query::new(&model, "llama.cpp".parse().unwrap(), &own).unwrap();
+    let beside = reservation(&query).unwrap();
+    let Rest::Less(bytes, why) = &beside.rest else { panic!("{:?}", beside.rest) };
+    assert_eq!(bytes.get(), 603_979_776 - 402_653_184);
+    assert!(why.contains("computes K and V of the encoder's output again"), "{why}");
+}
+
+/// `block_count` of such a file is the encoder's `num_layers` (`conversion/t5.py`), and the cache has as many layers.
+#[test]
+fn caches_of_t5_are_as_many_as_encoder_layers() {
+    let layer = 2.0 * 32.0 * 128.0 * 2.0 * 1024.0;
+    let asked = [("context", "1024"), ("encoder_tokens", "512")];
+    for (encoder, decoder, layers, word) in
+        [(24, 6, 24.0, "of which the decoder uses 6"), (6, 24, 24.0, "cannot run with")]
+    {
+        let model = t5(encoder, decoder);
+        assert_eq!(figure(&model, "llama.cpp", &asked, "kv_bytes"), layers * layer, "{encoder}");
+        let warnings = report_of(&model, "llama.cpp", &asked).warnings;
+        assert!(warnings.iter().any(|warning| warning.message.contains(word)), "{warnings:?}");
+    }
+}
+
+/// Of encoders with a decoder llama.cpp converts T5's classes alone (`conversion/t5.py`), and no decoder with
+/// cross-attention in layers of their own: those are Ollama's (<https://github.com/ollama/ollama/pull/6965>).
+#[test]
+fn classes_that_llama_cpp_lacks_are_told() {
+    let whisper = read_config(
+        r#"{"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "d_model": 1280,
+            "decoder_attention_heads": 20, "decoder_layers": 4, "encoder_layers": 32, "max_source_positions": 1500,
+            "torch_dtype": "float16"}"#,
+    )
+    .unwrap();
+    let told = |architecture: &kvscope_sizing::Architecture| {
+        let found = report_of(architecture, "llama.cpp", &[("context", "256")]);
+        let own = found.warnings.into_iter().find(|warning| warning.field == "model_type");
+        (figure(architecture, "llama.cpp", &[("context", "256")], "cross_bytes"), own.unwrap().message)
+    };
+    let (cross, message) = told(&whisper);
+    assert!(cross == 0.0 && message.starts_with("llama.cpp has no class for whisper"), "{message}");
+    let (cross, message) = told(&catalogued("llama-3.2-11b-vision-instruct"));
+    assert!(cross > 0.0 && message.contains("those of Ollama's runner"), "{message}");
+}

@@ -149,13 +149,13 @@ fn ranks_have_the_tokens_of_the_one_that_needs_most() {
     assert_eq!((at(first), at(first - 1)), (300, 299));
 }
 
-/// Llama 3.2 11B Vision over 3 ranks of 13, 13 and 14 layers: the last has 11 with 8 × 2 × 128 × 2 B a token, and 3 that keep
-/// as much of each of the encoder's.
+/// Llama 3.2 11B Vision over 3 ranks of 13, 13 and 14 layers, each with 8 × 2 × 128 × 2 B a slot. An encoder's tokens have
+/// slots too (`prepare_encoder_info_extend`), in layers of either kind.
 #[test]
 fn cross_attention_of_a_rank_counts() {
     let llama = catalogued("llama-3.2-11b-vision-instruct");
     let asked = [("pp", "3"), ("context", "1000"), ("batch", "300"), ("encoder_tokens", "1601")];
-    assert_eq!(resident(&llama, SGLANG, &asked), 300 * (11 * 1000 + 3 * 1601) * 4096);
+    assert_eq!(resident(&llama, SGLANG, &asked), 300 * 14 * (1000 + 1601) * 4096);
 }
 
 /// Two ranks: mamba × 3 and attention, and attention × 4, of 64 × 2 × 2 B a token. A state is 32,768 × 128 f32 values and

@@ -8,7 +8,7 @@
 mod generated;
 
 use kvscope_sizing::engine::{Engine, EngineKind, Query, reservation, reserved_bytes};
-use kvscope_sizing::{Architecture, Mixer, Settings, StateModel, Tokens, read_config_value};
+use kvscope_sizing::{Architecture, LayerClass, Mixer, Settings, StateModel, Tokens, read_config_value};
 
 /// The formats of a comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,26 +23,38 @@ enum Formats {
 struct Less {
     engine: EngineKind,
     formats: Formats,
-    holds_for: fn(&Mixer) -> bool,
+    holds_for: fn(&LayerClass) -> bool,
     why: &'static str,
 }
 
-const LESS: [Less; 2] = [
+const LESS: [Less; 4] = [
     Less { formats: Formats::Plain, ..NEWEST_TOKEN_APART },
     Less { formats: Formats::Own, ..NEWEST_TOKEN_APART },
+    Less { formats: Formats::Plain, ..OUTPUT_RECOMPUTED },
+    Less { formats: Formats::Own, ..OUTPUT_RECOMPUTED },
 ];
+
+const OUTPUT_RECOMPUTED: Less = Less {
+    engine: EngineKind::LlamaCpp,
+    formats: Formats::Own,
+    holds_for: |class| {
+        class.mixers.len() > 1 && class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Cross { .. }))
+    },
+    why: "each step computes K and V of the encoder's output again (`src/models/t5.cpp`)",
+};
 
 const NEWEST_TOKEN_APART: Less = Less {
     engine: EngineKind::Transformers,
     formats: Formats::Own,
-    holds_for: |mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }),
+    holds_for: |class| {
+        class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }))
+    },
     why: "a window keeps a token less, since each step brings its own (`DynamicSlidingWindowLayer`)",
 };
 
 impl Less {
     fn holds(&self, kind: EngineKind, formats: Formats, architecture: &Architecture) -> bool {
-        let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
-        (self.engine, self.formats) == (kind, formats) && mixers.any(self.holds_for)
+        (self.engine, self.formats) == (kind, formats) && architecture.classes().iter().any(self.holds_for)
     }
 }
 

@@ -69,6 +69,16 @@ struct Blocks {
     in_layer: u64,
 }
 
+/// Layers of the encoder beside a decoder with cross-attention: `num_layers` of T5's classes, else `encoder_layers`.
+pub(super) fn encoder_layers(fields: &Fields<'_>, drafts: &[LayerDraft]) -> Result<Option<Fact>> {
+    let is_cross = |mixer: &Mixer| matches!(mixer, Mixer::Cross { .. });
+    if !drafts.iter().any(|draft| draft.mixers.iter().any(is_cross)) {
+        return Ok(None);
+    }
+    let is_t5 = super::class_defaults::is_t5(fields.model_type());
+    fields.count(if is_t5 { "num_layers" } else { "encoder_layers" })
+}
+
 /// LongCat-Flash's layers, which `num_layers` counts, have two attention blocks each; its `num_hidden_layers` counts the
 /// blocks (28 and 56 in transformers' `LongcatFlashConfig`). Alone it is taken as that count.
 fn attention_blocks(fields: &Fields<'_>) -> Result<Option<Blocks>> {

@@ -8,7 +8,7 @@ use super::share::{Share, ranks, times_requests};
 use super::{Engine, EngineKind, Figure, Profile, Quantity, Query, profile};
 use crate::size::StateModel;
 use crate::state::counted;
-use crate::units::gcd;
+use crate::units::{exact_digits, gcd};
 use crate::{Bytes, Result, Tokens, group_digits};
 
 /// Blocks, of all context-parallel ranks together, over which the growth of a part is taken: whole entries of every compressed stream are in it.
@@ -51,6 +51,8 @@ struct Held {
     sharing: u64,
     /// How its values are stored, where that is one format.
     format: Option<&'static str>,
+    /// Layers that hold it, where the model does not say it.
+    layers: Option<u64>,
 }
 
 impl<'q> Differences<'q> {
@@ -130,12 +132,10 @@ impl<'q> Differences<'q> {
     /// Bytes of a token on a rank that has it, over layers where they divide evenly: `61 layers × 132 B`.
     fn rate(&self, held: Held, grown: u64) -> Option<String> {
         let tokens = (self.step / held.sharing).checked_mul(held.requests)?;
-        let layers = self.layers(held.quantity).filter(|layers| grown.is_multiple_of(*layers));
+        let layers = held.layers.or_else(|| self.layers(held.quantity));
+        let layers = layers.filter(|layers| grown.is_multiple_of(*layers));
         let (bytes, tokens) = reduced(grown / layers.unwrap_or(1), tokens);
-        let bytes = match tokens {
-            1 => format!("{} B", group_digits(bytes)),
-            _ => format!("{}/{} B", group_digits(bytes), group_digits(tokens)),
-        };
+        let bytes = format!("{} B", exact_digits(u128::from(bytes), u128::from(tokens)));
         Some(match layers {
             Some(layers) => format!("{} × {bytes}", counted(layers, "layer", "layers")),
             None => bytes,
@@ -304,6 +304,7 @@ fn held(query: &Query<'_>, step: u64, rank: Option<&OneRank>) -> Result<Vec<Held
         requests: plan.room_for(),
         sharing: plan.ranks_of_tokens(quantity),
         format: plan.format_of(quantity),
+        layers: plan.layers_holding(quantity),
     };
     Ok(Quantity::PARTS.into_iter().zip(now).zip(grown).map(held).collect())
 }

@@ -108,20 +108,27 @@ impl<'q> DensePlan<'q> {
         reserved(&self.rank, self.rules.block, quantity, n)?.times(self.share().requests)
     }
 
-    /// `20 layers × 781 entries × 1,152 B + …`: parts of compressed entries, which are whole groups of tokens.
-    fn entries_worked(&self, quantity: Quantity, n: Tokens) -> Option<String> {
-        let own = || self.rank.components().filter(|(kept, _)| quantity_of(kept.kind) == quantity);
-        if !own().any(|(kept, _)| matches!(kept.growth, Growth::Compressed { .. })) {
-            return None;
-        }
-        let whole_blocks = Tokens::new(n.get().next_multiple_of(self.rules.block));
+    fn parts_of(&self, quantity: Quantity) -> impl Iterator<Item = (&StateComponent, u64)> {
+        self.rank.components().filter(move |(kept, _)| quantity_of(kept.kind) == quantity)
+    }
+
+    /// `20 layers × 781 entries × 1,152 B + …`: what makes up a part at `n` tokens, in whole blocks.
+    fn entries_worked(&self, quantity: Quantity, n: Tokens) -> String {
+        let in_blocks = matches!(quantity, Quantity::KvBytes | Quantity::IndexBytes);
+        let tokens = if in_blocks { n.get().next_multiple_of(self.rules.block) } else { n.get() };
         let requests = times_requests(self.share().requests);
         let term = |(kept, layers): (&StateComponent, u64)| {
-            let entries = counted(kept.growth.entries(whole_blocks), "entry", "entries");
-            let (layers, bytes) = (counted(layers, "layer", "layers"), kept.growth.entry().get());
-            format!("{layers} × {entries} × {} B{requests}", group_digits(bytes))
+            let (layers, bytes) =
+                (counted(layers, "layer", "layers"), group_digits(kept.growth.entry().get()));
+            let entries = kept.growth.entries(Tokens::new(tokens));
+            let entries = match kept.growth {
+                Growth::Compressed { .. } => format!(" × {}", counted(entries, "entry", "entries")),
+                Growth::Constant { .. } => String::new(),
+                _ => format!(" × {}", counted(entries, "token", "tokens")),
+            };
+            format!("{layers}{entries} × {bytes} B{requests}")
         };
-        Some(own().map(term).collect::<Vec<_>>().join(" + "))
+        self.parts_of(quantity).map(term).collect::<Vec<_>>().join(" + ")
     }
 }
 
@@ -198,8 +205,15 @@ impl Profile for DensePlan<'_> {
         own.map(|(_, why)| (*why).to_owned()).collect()
     }
 
+    /// Of compressed entries, which are whole groups of tokens.
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
-        Ok(self.query.context.and_then(|n| self.entries_worked(quantity, n)))
+        let groups =
+            self.parts_of(quantity).any(|(kept, _)| matches!(kept.growth, Growth::Compressed { .. }));
+        if groups { self.terms(quantity) } else { Ok(None) }
+    }
+
+    fn terms(&self, quantity: Quantity) -> Result<Option<String>> {
+        Ok(self.query.context.map(|n| self.entries_worked(quantity, n)))
     }
 
     fn format_of(&self, quantity: Quantity) -> Option<&'static str> {

@@ -121,12 +121,22 @@ pub(crate) trait Profile {
         None
     }
 
+    /// Layers of the rank that hold a part, each as many bytes, where they are not those that the model says.
+    fn layers_holding(&self, _quantity: Quantity) -> Option<u64> {
+        None
+    }
+
     /// Of the batch's bytes at the context that `quantity` counts: those that hold state, which are all but the rows of
     /// [`Self::held_padding`].
     fn content(&self, quantity: Quantity) -> Result<Bytes>;
 
     /// How bytes come about that are no product of tokens, layers and requests.
     fn arithmetic(&self, _quantity: Quantity) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// The same by what makes a part up, for parts that are no product of tokens at another length either.
+    fn terms(&self, _quantity: Quantity) -> Result<Option<String>> {
         Ok(None)
     }
 

@@ -125,9 +125,9 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
         logical = logical.plus(dense)?;
         named = named.plus(held)?;
         if dense.plus(held)? > Bytes::ZERO {
-            let worked = match plan.arithmetic(quantity)? {
-                Some(own) => Some(own),
-                None => differences.worked(quantity, held),
+            let worked = match plan.arithmetic(quantity)?.or_else(|| differences.worked(quantity, held)) {
+                None if held > Bytes::ZERO => plan.terms(quantity)?,
+                worked => worked,
             };
             parts.push(ReservedPart { what: quantity.label(), logical: dense, reserved: held, worked });
         }
@@ -309,7 +309,7 @@ mod tests {
         assert!(products > 300, "{products}");
     }
 
-    /// The product that a line of arithmetic states: `100,032 tokens × 61 layers × 132 B`, fractions as `584/4 B`.
+    /// The product that a line of arithmetic states: `100,032 tokens × 61 layers × 132 B`, fractions as `146.5 B`.
     fn product(worked: &str) -> u64 {
         if let Some((slots, each)) =
             worked.strip_prefix('(').and_then(|rest| rest.split_once(" + 1) slots × "))
@@ -323,8 +323,9 @@ mod tests {
         for factor in worked.split(" × ") {
             let number = factor.split(' ').next().unwrap().replace(',', "");
             let (above, below) = number.split_once('/').unwrap_or((&number, "1"));
-            over *= above.parse::<u128>().unwrap();
-            under *= below.parse::<u128>().unwrap();
+            let (whole, decimals) = above.split_once('.').unwrap_or((above, ""));
+            over *= format!("{whole}{decimals}").parse::<u128>().unwrap();
+            under *= below.parse::<u128>().unwrap() * 10_u128.pow(u32::try_from(decimals.len()).unwrap());
         }
         assert!(over % under == 0 || worked.contains("/10 × "), "{worked}");
         u64::try_from(over / under).unwrap()

@@ -64,21 +64,12 @@ impl Split {
 }
 
 impl RankState {
-    /// The state of the layers in `range` on one of the ranks that share it.
+    /// The state of the layers in `range` on one of the ranks that share it, with every mixer changed by `adjust` after it
+    /// was divided.
     ///
     /// # Errors
     ///
     /// A shape that they cannot share, a format that does not fit, or an overflow.
-    pub(crate) fn new(
-        architecture: &Architecture,
-        formats: &Formats,
-        split: Split,
-        range: &LayerRange,
-    ) -> Result<Self> {
-        Self::adjusted(architecture, formats, split, range, std::convert::identity)
-    }
-
-    /// The same with every mixer changed by `adjust` after it was divided.
     pub(crate) fn adjusted(
         architecture: &Architecture,
         formats: &Formats,
@@ -109,6 +100,14 @@ impl RankState {
         }
     }
 
+    /// Adds the caches of `layers` layers like the first that keeps every token, which nothing is written to.
+    pub(crate) fn add_unused(&mut self, layers: u64) {
+        let first =
+            self.components().map(|(kept, _)| kept).find(|kept| quantity_of(kept.kind) == Quantity::KvBytes);
+        let Some(kept) = first.cloned().filter(|_| layers > 0) else { return };
+        self.classes.push(RankClass { mixers: Vec::new(), components: vec![kept], layers, borrows: true });
+    }
+
     /// The distinct classes.
     pub(crate) fn classes(&self) -> &[RankClass] {
         &self.classes
@@ -131,6 +130,14 @@ impl RankState {
         let mut formats = self.components().filter(|(of, _)| is_of(of)).map(|(of, _)| of.format);
         let first = formats.next()?;
         formats.all(|format| format == first).then_some(first)
+    }
+
+    /// Layers that hold what `quantity` counts, those that use another's cache too, where each of them has one component and
+    /// all are equal.
+    pub(crate) fn equal_layers(&self, quantity: Quantity) -> Option<u64> {
+        let mut of = self.components_with_borrowed().filter(|(kept, _)| quantity_of(kept.kind) == quantity);
+        let (first, layers) = of.next()?;
+        of.try_fold(layers, |sum, (kept, layers)| (kept.growth == first.growth).then_some(sum + layers))
     }
 
     /// The same, as engines count it that reserve a cache for layers which use another layer's.
@@ -345,6 +352,11 @@ mod tests {
     use super::*;
     use crate::{Settings, read_config};
 
+    fn rank(architecture: &Architecture, split: Split, layers: usize) -> Result<RankState> {
+        let formats = architecture.formats(&Settings::default());
+        RankState::adjusted(architecture, &formats, split, &(0..layers), std::convert::identity)
+    }
+
     /// Falcon-H1: one group for all heads. At tp 2 each rank has the whole group: 3072 / 2 + 2 × 256 channels.
     #[test]
     fn groups_are_replicated_where_ranks_outnumber_them() {
@@ -352,23 +364,15 @@ mod tests {
             "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
             "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
         let architecture = read_config(config).unwrap();
-        let formats = architecture.formats(&Settings::default());
-        let rank = RankState::new(&architecture, &formats, Split::even(2), &(0..24)).unwrap();
+        let half = rank(&architecture, Split::even(2), 24).unwrap();
         let conv =
-            rank.components().find(|(component, _)| component.kind == ComponentKind::ConvState).unwrap();
+            half.components().find(|(component, _)| component.kind == ComponentKind::ConvState).unwrap();
         assert_eq!(conv.0.growth.entry().get(), 3 * (1536 + 512) * 2);
         // 2 K/V heads: one a rank at tp 2, and still one at tp 8.
-        let slope = |tp| {
-            RankState::new(&architecture, &formats, Split::even(tp), &(0..24)).unwrap().slope(None).unwrap()
-        };
+        let slope = |tp| rank(&architecture, Split::even(tp), 24).unwrap().slope(None).unwrap();
         assert_eq!(slope(2).whole(), Some(24 * 2 * 128 * 2));
         assert_eq!(slope(8), slope(2));
-        assert!(
-            RankState::new(&architecture, &formats, Split::even(5), &(0..24))
-                .unwrap_err()
-                .to_string()
-                .starts_with("tp: ")
-        );
+        assert!(rank(&architecture, Split::even(5), 24).unwrap_err().to_string().starts_with("tp: "));
     }
 
     /// 6 K/V heads on 4 ranks are 2 on the fullest: 1 each would lose two heads.
@@ -377,14 +381,10 @@ mod tests {
         let config = r#"{"num_hidden_layers": 1, "num_attention_heads": 24, "num_key_value_heads": 6, "head_dim": 64,
             "dtype": "bfloat16"}"#;
         let architecture = read_config(config).unwrap();
-        let formats = architecture.formats(&Settings::default());
-        let error = RankState::new(&architecture, &formats, Split::even(4), &(0..1)).unwrap_err();
+        let error = rank(&architecture, Split::even(4), 1).unwrap_err();
         assert_eq!(error.place(), Some("tp"));
         assert!(error.what().contains("6 heads evenly (num_key_value_heads)"), "{error}");
-        let slope = |split| {
-            let rank = RankState::adjusted(&architecture, &formats, split, &(0..1), std::convert::identity);
-            rank.unwrap().slope(None).unwrap().whole().unwrap()
-        };
+        let slope = |split| rank(&architecture, split, 1).unwrap().slope(None).unwrap().whole().unwrap();
         assert_eq!(slope(Split { uneven: UnevenHeads::RoundedUp, ..Split::even(4) }), 2 * 2 * 64 * 2);
         assert_eq!((slope(Split::even(3)), slope(Split::even(12))), (2 * 2 * 64 * 2, 2 * 64 * 2));
     }

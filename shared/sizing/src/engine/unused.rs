@@ -40,7 +40,9 @@ const OWNERS: &[(&[&str], &[EngineKind])] = &[
     (&["pp", "tp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["dcp"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["dp"], &[Logical, SgLang, TrtLlm, Transformers]),
-    (&["cross_dtype", "encoder_tokens"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
+    (&["encoder_tokens"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),
+    // SGLang keeps an encoder's output in the slots of its one pool.
+    (&["cross_dtype"], &[Logical, LlamaCpp, TrtLlm, Transformers]),
     // llama.cpp keeps state in f32 and index keys in the type of its K cache.
     (&["conv_dtype", "index_dtype", "state_dtype"], &[Logical, Vllm, SgLang, TrtLlm, Transformers]),
     (&["checkpoint_interval", "naive"], &[Logical, SgLang, LlamaCpp, TrtLlm, Transformers]),

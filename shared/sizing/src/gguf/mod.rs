@@ -89,6 +89,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
             kv_heads: keys.count("attention.head_count_kv").ok().flatten(),
         },
         asks_for_window_pool: false,
+        encoder_layers: None,
         bounded_gate: false,
         loops,
     };

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use super::Role;
 use super::cells::Cells;
-use crate::architecture::Architecture;
 use crate::engine::Padding;
 use crate::engine::shard::{RankClass, RankState};
 use crate::format::KvFormat;
@@ -12,29 +11,7 @@ use crate::growth::Growth;
 use crate::mixer::{Heads, IndexKeys, Mixer};
 use crate::settings::Formats;
 use crate::state::{ComponentKind, StateComponent, counted};
-use crate::warning::Warning;
 use crate::{Bytes, Result, group_digits};
-
-/// Classes whose window llama.cpp does not use: their layers keep every token (`llama-model.cpp`; Phi-3's window is
-/// switched off there).
-const WINDOW_UNUSED: [&str; 16] = [
-    "mistral",
-    "mixtral",
-    "ministral",
-    "mistral3",
-    "phi3",
-    "qwen2",
-    "qwen2_moe",
-    "qwen3",
-    "qwen3_moe",
-    "starcoder2",
-    "granite",
-    "dots1",
-    "ministral3",
-    "phi4mm",
-    "phimoe",
-    "qwen2_5_vl_text",
-];
 
 /// What a pooled indexer keeps of every token: its key, its gate and its pooled value (`llama_memory_hybrid_idx`).
 const POOLED_PARTS: u64 = 3;
@@ -133,29 +110,6 @@ impl Cache {
         }
         Ok(found)
     }
-}
-
-/// Turns windows into full attention where llama.cpp does not use them, and says so.
-pub(super) fn without_unused_windows(
-    architecture: &Architecture,
-    warnings: &mut Vec<Warning>,
-) -> impl Fn(Mixer) -> Mixer + use<> {
-    let unused = leaves_windows_unused(architecture);
-    if unused {
-        let message = "llama.cpp does not use this model's window; its layers keep every token";
-        warnings.push(Warning::new("sliding_window", message));
-    }
-    move |mixer| match mixer {
-        Mixer::Sliding { heads, .. } if unused => Mixer::Full(heads),
-        other => other,
-    }
-}
-
-/// Whether the class has windows that llama.cpp does not use.
-pub(super) fn leaves_windows_unused(architecture: &Architecture) -> bool {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
-    architecture.model_type().is_some_and(|class| WINDOW_UNUSED.contains(&class))
-        && mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. }))
 }
 
 /// The caches of all layers, equal ones merged.

@@ -62,14 +62,17 @@ impl Role {
 
 impl<'q> LlamaPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
-        let mut warnings = Vec::new();
+        let mut warnings = classes::warnings(query.architecture, query.settings);
         let settings = with_defaults(query.settings);
         let formats = query.architecture.formats(&settings);
         let range = 0..query.architecture.layer_count();
-        let adjust = layers::without_unused_windows(query.architecture, &mut warnings);
+        let adjust = classes::as_kept(query.architecture);
         let mut rank = RankState::adjusted(query.architecture, &formats, Split::even(1), &range, adjust)?;
         if let Some(drafts) = settings.draft_layers {
             rank.add_drafts(drafts);
+        }
+        if let Some(layers) = classes::layers_of_caches(query.architecture) {
+            rank.add_drafts(layers.saturating_sub(query.architecture.layer_count() as u64));
         }
         let cells = Cells::new(query)?;
         if cells.dropped_snapshots > 0 && has_state(&rank) {
@@ -212,8 +215,22 @@ impl Profile for LlamaPlan<'_> {
         self.cells.sequences
     }
 
+    fn layers_holding(&self, quantity: Quantity) -> Option<u64> {
+        let mut own = self.caches.iter().filter(|cache| cache.role.quantity() == quantity);
+        let first = own.next()?;
+        own.try_fold(first.layers, |sum, cache| {
+            ((cache.cell, cache.cells) == (first.cell, first.cells)).then_some(sum + cache.layers)
+        })
+    }
+
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
         Ok(self.cell_arithmetic(quantity))
+    }
+
+    fn terms(&self, quantity: Quantity) -> Result<Option<String>> {
+        let own = self.caches.iter().filter(|cache| cache.role.quantity() == quantity);
+        let terms: Vec<String> = own.map(Cache::worked).collect();
+        Ok((!terms.is_empty()).then(|| terms.join(" + ")))
     }
 
     /// Of states and index keys alone: f16 caches are as wide as bf16 ones.
@@ -231,8 +248,14 @@ impl Profile for LlamaPlan<'_> {
     fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
         let mixers = || self.query.architecture.classes().iter().flat_map(|class| &class.mixers);
         let why = match quantity {
+            Quantity::KvBytes
+                if classes::layers_of_caches(self.query.architecture)
+                    .is_some_and(|layers| layers > self.query.architecture.layer_count() as u64) =>
+            {
+                "caches are made for as many layers as the encoder has"
+            }
             Quantity::KvBytes | Quantity::WindowBytes
-                if layers::leaves_windows_unused(self.query.architecture) =>
+                if classes::leaves_windows_unused(self.query.architecture) =>
             {
                 "the window of this class is not used, so its layers keep every token"
             }
@@ -246,6 +269,12 @@ impl Profile for LlamaPlan<'_> {
                 "every token has cells of its own, where several share a key in the model"
             }
             Quantity::IndexBytes => "keys have the type of the K cache, without scales",
+            Quantity::CrossBytes
+                if classes::encoder_output(self.query.architecture)
+                    == Some(classes::EncoderOutput::Recomputed) =>
+            {
+                "each step computes K and V of the encoder's output again"
+            }
             _ => return Vec::new(),
         };
         vec![why.to_owned()]

@@ -1,13 +1,15 @@
 //! Rules that SGLang chooses by the model's class.
 
-use crate::architecture::Architecture;
+use super::launch::Launch;
+use super::v4_layout::{PageLayout, index_format};
+use crate::Result;
+use crate::architecture::{Architecture, LayerClass};
+use crate::engine::{Query, needed};
+use crate::fact::Fact;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Mixer};
 use crate::settings::{MambaRadixStrategy, Settings};
-
-use super::launch::Launch;
-use super::v4_layout::{PageLayout, index_format};
-use crate::engine::Query;
+use crate::warning::Warning;
 
 /// Classes whose window layers have a pool of their own, with the `model_type` that stands for them where a config
 /// names no class (`is_hybrid_swa_model`).
@@ -72,6 +74,16 @@ const EXTRA_BUFFER: &[(&str, &str)] = &[
     ("InklingForConditionalGeneration", "inkling"),
 ];
 
+/// Encoders with a decoder, and decoders that attend to an encoder's output in layers of their own, that SGLang has
+/// (`models/whisper.py`, `models/mllama.py`).
+const WITH_ENCODER: &[(&str, &str)] = &[
+    ("WhisperForConditionalGeneration", "whisper"),
+    ("MllamaForConditionalGeneration", "mllama_text_model"),
+];
+
+/// Classes whose layers run several times that have a cache for each pass (`num_attention_layers` of `model_config.py`).
+const LOOPS: &[(&str, &str)] = &[("IQuestLoopCoderForCausalLM", "iquestloopcoder")];
+
 /// Tokens of the window pool over those of the full pool, where nothing is set.
 const DEFAULT_RATIO: f64 = 0.8;
 const SMALL_RATIO: f64 = 0.1;
@@ -98,6 +110,65 @@ pub(super) fn pool_kind(architecture: &Architecture) -> PoolKind {
     let windows = has(|mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }));
     let listed = architecture.asks_for_window_pool() || is_listed(architecture, WINDOW_POOL);
     if windows && listed { PoolKind::Windowed } else { PoolKind::Uniform }
+}
+
+/// Cross-attention as a layer of the one pool: an encoder's tokens take slots before those of the text
+/// (`prepare_encoder_info_extend`), and every layer has room for both.
+pub(super) fn as_kept(mixer: Mixer) -> Mixer {
+    match mixer {
+        Mixer::Cross { heads, .. } => Mixer::Full(heads),
+        other => other,
+    }
+}
+
+/// Slots that a request's encoder takes.
+///
+/// # Errors
+///
+/// Neither a setting nor the config says how many tokens it has.
+pub(super) fn encoder_tokens(architecture: &Architecture, settings: &Settings) -> Result<u64> {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let limit = mixers.find_map(|mixer| match mixer {
+        Mixer::Cross { encoder_tokens, .. } => Some(encoder_tokens.as_ref().map(Fact::get)),
+        _ => None,
+    });
+    match limit {
+        None => Ok(0),
+        Some(limit) => settings.encoder_tokens.or(limit).ok_or_else(|| needed("encoder_tokens")),
+    }
+}
+
+/// Layers of an encoder that the pool has room for though they keep nothing: Whisper's own numbering counts them
+/// (`num_attention_layers` of `model_config.py`).
+pub(super) fn unused_layers(architecture: &Architecture) -> u64 {
+    let beside = |class: &LayerClass| {
+        let is_cross = |mixer: &Mixer| matches!(mixer, Mixer::Cross { .. });
+        class.mixers.iter().any(is_cross) && !class.mixers.iter().all(is_cross)
+    };
+    let numbered = architecture.classes().iter().any(beside);
+    architecture.encoder_layers().filter(|_| numbered).map_or(0, Fact::get)
+}
+
+/// What SGLang's own sources do not say of a class.
+pub(super) fn warnings(architecture: &Architecture) -> Vec<Warning> {
+    let class = architecture.architectures().first().map(String::as_str).or(architecture.model_type());
+    let class = class.unwrap_or("this class");
+    let mut found = Vec::new();
+    let has_cross = architecture
+        .classes()
+        .iter()
+        .any(|class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Cross { .. })));
+    if has_cross && !is_listed(architecture, WITH_ENCODER) {
+        let message = format!("SGLang has no class for {class}; the figures follow its rules for Whisper");
+        found.push(Warning::new("architectures", message));
+    }
+    if architecture.loops().is_some() && !is_listed(architecture, LOOPS) {
+        let message = format!(
+            "SGLang has no rule for the passes of {class}; a cache for each pass is assumed, as it has for its loop coder"
+        );
+        found.push(Warning::new("architectures", message));
+    }
+    found
 }
 
 /// Whether the draft layers of the model are window layers.

@@ -27,8 +27,6 @@ impl SgLangPlan<'_> {
             }
             _ => Ok(Bytes::ZERO),
         });
-        let (pages, windows) = (of_batch(pages?.plus(drafts))?, of_batch(windows)?);
-        let states = self.state_rows(self.share().requests)?;
         let left = |quantities: &[Quantity], named: Bytes| {
             let (mut part, mut content) = (Bytes::ZERO, named);
             for quantity in quantities {
@@ -42,6 +40,11 @@ impl SgLangPlan<'_> {
         } else {
             &[Quantity::KvBytes, Quantity::IndexBytes, Quantity::WindowBytes]
         };
+        // A pool that is set may be smaller than the batch.
+        let room = left(caches, Bytes::ZERO)?;
+        let pages = of_batch(pages?.plus(drafts))?.min(room);
+        let windows = of_batch(windows)?.min(beyond(room, pages));
+        let states = self.state_rows(self.share().requests)?;
         let beyond_caches = left(caches, pages.plus(windows)?)?;
         let of_slots = states.iter().try_fold(Bytes::ZERO, |total, row| total.plus(row.bytes))?;
         let rings = left(&[Quantity::StateBytes], of_slots)?;
@@ -108,8 +111,29 @@ impl SgLangPlan<'_> {
         Ok(Bytes::new(budget.kv.plus(budget.index)?.get().saturating_sub(dense.get())))
     }
 
-    /// Bytes of a part that the batch holds without the padding of [`Self::held_rows`].
+    /// Bytes of a part that the batch holds without the padding of [`Self::held_rows`], and no more than a pool that is set
+    /// has room for.
     pub(super) fn held_content(&self, quantity: Quantity) -> Result<Bytes> {
+        let wanted = self.wanted_content(quantity)?;
+        if self.settings.pool_tokens.is_none() {
+            return Ok(wanted);
+        }
+        let mut room = self.part(quantity)?;
+        if quantity == Quantity::WindowBytes && !self.pool().has_window_pool() {
+            // Windows lie in the pool of the other layers.
+            let others = self.held_content(Quantity::KvBytes)?;
+            room = Bytes::new(self.part(Quantity::KvBytes)?.get().saturating_sub(others.get()));
+        }
+        Ok(wanted.min(room))
+    }
+
+    /// Whether a pool that is set has less room than the batch wants.
+    pub(super) fn is_short_of(&self, quantity: Quantity) -> bool {
+        let held = self.held_content(quantity).and_then(|held| Ok((held, self.wanted_content(quantity)?)));
+        held.is_ok_and(|(held, wanted)| held < wanted)
+    }
+
+    fn wanted_content(&self, quantity: Quantity) -> Result<Bytes> {
         let n = self.query.context_for(quantity)?;
         let own_window_pool = self.pool().has_window_pool();
         let caches = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {

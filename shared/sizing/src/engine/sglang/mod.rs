@@ -40,6 +40,8 @@ pub(super) struct SgLangPlan<'q> {
     query: &'q Query<'q>,
     settings: Settings,
     launch: Launch,
+    /// Slots that the output of a request's encoder takes.
+    encoder: u64,
     /// Pipeline ranks, first rank first.
     ranks: Vec<Rank>,
     /// The one that holds most, which figures are of.
@@ -56,7 +58,9 @@ impl<'q> SgLangPlan<'q> {
             .collect();
         let launch = Launch::new(query);
         warnings.extend(launch::requests_warning(query, &launch));
+        warnings.extend(classes::warnings(query.architecture));
         let settings = with_defaults(query, &launch);
+        let encoder = classes::encoder_tokens(query.architecture, &settings)?;
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
             let message =
                 "drafting is on, but not how many layers it adds; none are counted (set draft_layers)";
@@ -66,7 +70,7 @@ impl<'q> SgLangPlan<'q> {
         let ranges = rank_ranges(query.architecture, &settings, Surplus::Last)?;
         let rank = |layers| Rank::new(query.architecture, &formats, (&settings, &launch), layers);
         let ranks = ranges.into_iter().map(rank).collect::<Result<Vec<_>>>()?;
-        let mut plan = Self { query, settings, launch, ranks, shown: 0, warnings };
+        let mut plan = Self { query, settings, launch, encoder, ranks, shown: 0, warnings };
         plan.shown = fullest(&plan.bytes_of_ranks());
         plan.warnings.extend(plan.warn_of_ranks()?);
         plan.warnings.extend(plan.share().warning(query.batch));
@@ -126,9 +130,9 @@ impl<'q> SgLangPlan<'q> {
             .try_fold(Bytes::ZERO, |most, rank| Ok(most.max(self.pool_part_on(rank, Quantity::PoolBytes)?)))
     }
 
-    /// Tokens of a request that one rank holds, in whole pages of `page`.
+    /// Tokens of a request that one rank holds, those of its encoder among them, in whole pages of `page`.
     fn own_tokens(&self, n: Tokens, page: u64) -> u64 {
-        n.get().div_ceil(self.launch.dcp).next_multiple_of(page)
+        n.get().saturating_add(self.encoder).div_ceil(self.launch.dcp).next_multiple_of(page)
     }
 
     /// Bytes that one layer's component of a request of `n` tokens takes on one rank, in whole pages of `page` tokens.
@@ -257,11 +261,30 @@ impl Profile for SgLangPlan<'_> {
         self.launch.split
     }
 
+    fn layers_holding(&self, quantity: Quantity) -> Option<u64> {
+        let drafts = self.settings.draft_layers.is_some_and(|drafts| drafts > 0);
+        self.state().equal_layers(quantity).filter(|_| !drafts)
+    }
+
     fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
         let borrows = self.state().classes().iter().any(|class| class.borrows);
         let of_layers = matches!(quantity, Quantity::KvBytes | Quantity::WindowBytes);
-        let why = "layers that use another layer's cache have room for one too";
-        Some(why.to_owned()).filter(|_| borrows && of_layers).into_iter().collect()
+        let mut found = Vec::new();
+        if borrows && of_layers {
+            found.push("layers that use another layer's cache have room for one too".to_owned());
+        }
+        match quantity {
+            Quantity::KvBytes if self.encoder > 0 => found.push(format!(
+                "{} tokens of the encoder's output have slots before those of the text, and every layer has room for both",
+                group_digits(self.encoder)
+            )),
+            Quantity::CrossBytes => found.push("it lies in those slots".to_owned()),
+            _ => {}
+        }
+        if self.query.context.is_some() && self.is_short_of(quantity) {
+            found.push("the pool that is set has no room for all of it".to_owned());
+        }
+        found
     }
 
     fn ranks_of_tokens(&self, quantity: Quantity) -> u64 {
@@ -297,6 +320,10 @@ impl Profile for SgLangPlan<'_> {
             _ => format!("{} × {}", self.share().requests, self.slots_per_request()),
         };
         Ok(Some(format!("({slots} + 1) slots × {} B; {}", group_digits(state.get()), self.slot_words()?)))
+    }
+
+    fn terms(&self, quantity: Quantity) -> Result<Option<String>> {
+        self.slots_worked(quantity)
     }
 
     fn padding_of(&self) -> Option<PaddingOf> {

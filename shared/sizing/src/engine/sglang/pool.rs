@@ -45,6 +45,28 @@ pub(super) struct PoolParts {
     pub(super) state: Bytes,
 }
 
+/// Behind an arithmetic whose sum may end within a byte.
+pub(super) const ROUNDED_UP: &str = ", rounded up to a byte";
+
+/// Which bytes of a pool are counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Counted {
+    /// Those of the budget that it is sized from.
+    Budget,
+    /// Those of its tensors, which have a page of so many tokens more.
+    Tensors { page: u64 },
+}
+
+impl Counted {
+    /// Slots that are counted of a pool of `tokens`.
+    pub(super) fn slots(self, tokens: u64) -> u64 {
+        match self {
+            Self::Budget => tokens,
+            Self::Tensors { page } => tokens.saturating_add(page),
+        }
+    }
+}
+
 impl PoolTokens {
     /// One pool alone.
     pub(super) fn of_full(full: u64) -> Self {
@@ -196,12 +218,26 @@ impl Pool {
         !matches!(self, Self::Uniform(_))
     }
 
-    /// How a part of [`Self::budget`] comes about, where it is no product of tokens and layers.
+    /// How a part comes about that does not follow the tokens of the batch.
     pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens) -> Result<Option<String>> {
         match self {
-            Self::Windowed(pool) if quantity == Quantity::WindowBytes => pool.worked(tokens).map(Some),
-            Self::V4(pool) => pool.worked(quantity, tokens),
-            Self::Uniform(_) | Self::Windowed(_) => Ok(None),
+            Self::Windowed(_) if quantity != Quantity::WindowBytes => Ok(None),
+            Self::Uniform(_) => Ok(None),
+            Self::Windowed(_) | Self::V4(_) => self.slots_worked(quantity, tokens, Counted::Budget),
+        }
+    }
+
+    /// How any part comes about: slots × bytes, or pages of every kind. `None` for parts that the pools do not have.
+    pub(super) fn slots_worked(
+        &self,
+        quantity: Quantity,
+        tokens: PoolTokens,
+        counted: Counted,
+    ) -> Result<Option<String>> {
+        match self {
+            Self::Uniform(pool) => Ok(pool.worked(quantity, tokens, counted)),
+            Self::Windowed(pool) => pool.worked(quantity, tokens, counted),
+            Self::V4(pool) => pool.worked(quantity, tokens, counted),
         }
     }
 

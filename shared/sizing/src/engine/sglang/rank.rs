@@ -1,10 +1,10 @@
 //! The pipeline ranks of a launch. Each has pools for its own layers, and all have as many tokens as the one that makes
 //! fewest (`_apply_token_constraints`).
 
-use super::SgLangPlan;
 use super::launch::Launch;
 use super::pool::{Pool, PoolTokens};
 use super::serving::Asked;
+use super::{SgLangPlan, classes};
 use crate::engine::logical::checkpoint_bytes;
 use crate::engine::pipeline::{LayerRange, beyond_windows, shown_rank};
 use crate::engine::shard::{RankState, quantity_of};
@@ -28,7 +28,8 @@ impl Rank {
         (settings, launch): (&Settings, &Launch),
         layers: LayerRange,
     ) -> Result<Self> {
-        let state = RankState::new(architecture, formats, launch.split, &layers)?;
+        let mut state = RankState::adjusted(architecture, formats, launch.split, &layers, classes::as_kept)?;
+        state.add_unused(classes::unused_layers(architecture));
         let pool = Pool::new(architecture, &state, settings, launch)?;
         let is_window = |kept: &crate::StateComponent| quantity_of(kept.kind) == Quantity::WindowBytes;
         // `HybridSWAPoolConfigurator` asserts it.

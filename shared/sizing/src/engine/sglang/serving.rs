@@ -1,6 +1,6 @@
 //! The smallest pools that serve a batch, in bytes of the budget that SGLang sizes its pools from.
 
-use super::pool::PoolTokens;
+use super::pool::{Counted, PoolTokens, rounded_up};
 use super::rank::Rank;
 use super::{SgLangPlan, group_digits, is_slot_state, requests};
 use crate::engine::shard::quantity_of;
@@ -67,7 +67,60 @@ impl SgLangPlan<'_> {
     pub(super) fn caches_on(&self, rank: &Rank, quantity: Quantity, n: Tokens) -> Result<Bytes> {
         let requests = self.share().requests;
         let pools = rank.pool.budget(self.serving_on(rank, self.asked(n, requests))?)?;
-        pools.of(quantity)?.plus(apart(rank, quantity, n)?.times(requests)?)
+        pools.of(quantity)?.plus(compressors(rank, quantity, n)?.times(requests)?)
+    }
+
+    /// How a part of the pools comes about by their tokens, of given pools or of those that serve the batch.
+    pub(super) fn slots_worked(&self, quantity: Quantity) -> Result<Option<String>> {
+        let (tokens, counted) = match self.settings.pool_tokens {
+            Some(_) => (self.tokens()?, Counted::Tensors { page: self.launch.page }),
+            None => (self.serving(self.query.need_context()?)?, Counted::Budget),
+        };
+        let Some(product) = self.pool().slots_worked(quantity, tokens, counted)? else { return Ok(None) };
+        let why = match (counted, self.query.context) {
+            (Counted::Tensors { .. }, _) => "; as many tokens as are set, and a page more".to_owned(),
+            (Counted::Budget, Some(_)) if self.encoder > 0 => {
+                format!("; {} tokens of a request are its encoder's", group_digits(self.encoder))
+            }
+            (Counted::Budget, Some(n)) => self.more_tokens_words(n, tokens)?,
+            (Counted::Budget, None) => String::new(),
+        };
+        Ok(Some(format!("{product}{}{why}", self.token_words(quantity, &product)?)))
+    }
+
+    /// Why pools have more tokens than the batch asks for; empty where they have not.
+    fn more_tokens_words(&self, n: Tokens, tokens: PoolTokens) -> Result<String> {
+        let asked = self.asked(n, self.share().requests);
+        if tokens.full <= asked.all_slots()? {
+            return Ok(String::new());
+        }
+        let own = self.pool().serving(asked)?.full;
+        let why = if own == tokens.full {
+            "the windows beside them need"
+        } else {
+            "the pipeline rank that needs most has"
+        };
+        Ok(format!("; as many tokens as {why}"))
+    }
+
+    /// What a token takes, layer by layer, where that is what `product` multiplies: `; a token takes 15 layers × 2,048 B`.
+    fn token_words(&self, quantity: Quantity, product: &str) -> Result<String> {
+        let with_windows = quantity == Quantity::KvBytes && !self.pool().has_window_pool();
+        let (mut sum, mut terms) = (Bytes::ZERO, Vec::new());
+        for (component, layers) in self.state().components_with_borrowed() {
+            let kind = quantity_of(component.kind);
+            if kind == quantity || (with_windows && kind == Quantity::WindowBytes) {
+                let entry = component.growth.entry();
+                sum = sum.plus(entry.times(layers)?)?;
+                terms.push(format!(
+                    "{} × {} B",
+                    counted(layers, "layer", "layers"),
+                    group_digits(entry.get())
+                ));
+            }
+        }
+        let is_it = product.ends_with(&format!(" tokens × {} B", group_digits(sum.get())));
+        Ok(if is_it { format!("; a token takes {}", terms.join(" + ")) } else { String::new() })
     }
 
     /// Whether one request is so short that its pools are the least that a launch accepts.
@@ -86,8 +139,7 @@ impl SgLangPlan<'_> {
 
     /// What a request takes whatever its length: its own state, and windows whose pool does not follow the tokens.
     pub(super) fn fixed(&self) -> Result<Bytes> {
-        let cross = apart(self.rank(), Quantity::CrossBytes, self.query.context.unwrap_or_default())?;
-        let state = self.state_bytes_per_slot()?.plus(cross)?;
+        let state = self.state_bytes_per_slot()?;
         if let Some(n) = self.query.context.filter(|n| matches!(self.is_least(*n), Ok(true))) {
             let least = self.serving_on(self.rank(), self.asked(n, 1))?;
             return self.pool().budget(least)?.of(Quantity::ResidentBytes)?.plus(state);
@@ -96,10 +148,12 @@ impl SgLangPlan<'_> {
             return own?.plus(state);
         }
         let own_window_pool = self.pool().has_window_pool();
-        self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
+        let others = self.state().sum_with_borrowed(|component| match quantity_of(component.kind) {
             Quantity::WindowBytes if !own_window_pool => Ok(Bytes::ZERO),
             _ => component.growth.fixed(self.query.context),
-        })
+        })?;
+        let slot = self.pool().bytes_per_token()?.divided_by(self.launch.dcp)?;
+        others.plus(rounded_up(slot, self.encoder)?)
     }
 
     /// The context at which the tokens of the batch are more than the least pools have; `None` where they are already.
@@ -110,7 +164,7 @@ impl SgLangPlan<'_> {
             return Ok(None);
         }
         let slots = least.div_ceil(requests).next_multiple_of(self.launch.page);
-        Ok(Some(Tokens::new(slots.saturating_mul(self.launch.dcp))))
+        Ok(Some(Tokens::new(slots.saturating_mul(self.launch.dcp).saturating_sub(self.encoder))))
     }
 
     /// Says where the launch is too small for the batch.
@@ -166,16 +220,15 @@ impl SgLangPlan<'_> {
     }
 }
 
-/// What one request has on the rank beside the pools and state slots: an encoder's output, and compressors without a pool.
-fn apart(rank: &Rank, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-    rank.state.sum_with_borrowed(|component| {
-        let kind = quantity_of(component.kind);
-        let compressor = kind == Quantity::StateBytes && !is_slot_state(component.kind);
-        let counted = kind == Quantity::CrossBytes || (compressor && !rank.pool.has_window_pool());
-        if counted && [kind, Quantity::ResidentBytes].contains(&quantity) {
-            return component.bytes(n);
-        }
-        Ok(Bytes::ZERO)
+/// What compressors without a pool have of one request.
+fn compressors(rank: &Rank, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+    let is_asked = [Quantity::StateBytes, Quantity::ResidentBytes].contains(&quantity);
+    if !is_asked || rank.pool.has_window_pool() {
+        return Ok(Bytes::ZERO);
+    }
+    rank.state.sum_with_borrowed(|component| match quantity_of(component.kind) {
+        Quantity::StateBytes if !is_slot_state(component.kind) => component.bytes(n),
+        _ => Ok(Bytes::ZERO),
     })
 }
 

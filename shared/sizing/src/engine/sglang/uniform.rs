@@ -1,13 +1,14 @@
 //! One pool in which every layer holds every token (`DefaultPoolConfigurator`).
 
 use super::launch::Launch;
-use super::pool::{PoolParts, PoolTokens, aligned};
+use super::pool::{Counted, PoolParts, PoolTokens, aligned};
 use crate::engine::Quantity;
 use crate::engine::shard::{RankState, quantity_of};
 use crate::growth::Growth;
 use crate::mixer::Mixer;
 use crate::settings::Settings;
-use crate::{Bytes, BytesPerToken, Error, Result};
+use crate::units::exact_digits;
+use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
 
 /// Bytes of one token, over all layers of the rank.
 #[derive(Clone, Debug)]
@@ -94,6 +95,19 @@ impl UniformPool {
     pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {
         let (kv, index) = (self.kv.times(tokens.full)?, self.index.times(tokens.full)?);
         Ok(PoolParts { kv, index, ..PoolParts::default() })
+    }
+
+    /// How the parts of [`Self::budget`] and [`Self::parts`] come about.
+    pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens, counted: Counted) -> Option<String> {
+        let bytes = match (quantity, counted) {
+            (Quantity::KvBytes, _) => BytesPerToken::new(self.kv, 1).ok()?,
+            (Quantity::IndexBytes, Counted::Budget) => BytesPerToken::new(self.index, 1).ok()?,
+            (Quantity::IndexBytes, Counted::Tensors { .. }) => self.keys,
+            _ => return None,
+        };
+        let digits = exact_digits(u128::from(bytes.numerator()), u128::from(bytes.denominator()));
+        let slots = group_digits(counted.slots(tokens.full));
+        (bytes != BytesPerToken::ZERO).then(|| format!("{slots} tokens × {digits} B"))
     }
 
     /// Each tensor has one page more than its tokens.

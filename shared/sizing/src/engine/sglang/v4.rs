@@ -1,20 +1,20 @@
 //! DeepSeek-V4's and V4.1's pools: compressed entries for every token, a window pool, and compressor state
 //! (`DSV4PoolConfigurator`, `mem_cache/deepseek_v4_memory_pool.py`).
 
+mod worked;
+
 use super::launch::Launch;
 use super::pool::{PoolParts, PoolTokens, aligned, decimal, part_of, rounded_up};
 use super::requests;
 use super::serving::Asked;
 use super::v4_layout::{PageLayout, index_format, is_low};
 use super::window_size::{LiveWindows, WindowCap, WindowSize, WindowTokens};
-use crate::engine::Quantity;
 use crate::engine::shard::RankState;
 use crate::format::IndexFormat;
 use crate::mixer::{CompressedAttention, Compression, Generation, Mixer};
 use crate::settings::Settings;
-use crate::state::counted;
 use crate::units::truncated;
-use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
+use crate::{Bytes, BytesPerToken, Error, Result};
 
 /// Tokens of a group whose compressor keeps overlapping halves, with an indexer.
 const SPARSE_RATIO: u64 = 4;
@@ -272,6 +272,11 @@ impl V4Pool {
         rows.next_multiple_of(ratio)
     }
 
+    /// Rows of sparse compressors in the tensors for so many window pages: one row more, in whole groups.
+    fn sparse_rows(&self, window_pages: u64) -> u64 {
+        window_pages.saturating_mul(self.ring(SPARSE_RATIO)).saturating_add(1).next_multiple_of(SPARSE_RATIO)
+    }
+
     /// Slots of V4.1's index pools: a page of tokens more, and a page of its own.
     fn low_index_slots(&self, full: u64, ratio: u64) -> u64 {
         ((full + self.page) / ratio + self.low_index_page).next_multiple_of(self.low_index_page)
@@ -340,101 +345,31 @@ impl V4Pool {
         })
     }
 
-    /// How a part of [`Self::budget`] comes about: pages of every kind, where no draft is in it.
-    pub(super) fn worked(&self, quantity: Quantity, tokens: PoolTokens) -> Result<Option<String>> {
-        if self.drafts > 0 {
-            return Ok(None);
+    /// Pages of entries in the tensors of one layer.
+    fn stream_pages(&self, stream: &Stream, tokens: PoolTokens) -> u64 {
+        tokens.full / self.page + stream.ratio
+    }
+
+    /// Index keys in the tensors of one layer.
+    fn key_slots(&self, stream: &Stream, tokens: PoolTokens) -> u64 {
+        if is_low(stream.ratio) {
+            return self.low_index_slots(tokens.full, stream.ratio);
         }
-        let pages = group_digits(tokens.full / self.page);
-        let layers = |layers: u64| counted(layers, "layer", "layers");
-        let window_pages = match self.tokens.ratio() {
-            Some(ratio) => {
-                let (part, of) = decimal(ratio)?;
-                format!("{pages} pages × {part}/{of}")
-            }
-            None => format!("{} pages", group_digits(tokens.window.unwrap_or(0) / self.page)),
-        };
-        let mut terms = Vec::new();
-        for stream in &self.streams {
-            let own = format!("{pages} pages × {}", layers(stream.layers));
-            match (quantity, stream.keys) {
-                (Quantity::KvBytes, keys) => {
-                    let page = group_digits(stream.page.get());
-                    terms.push(format!("{own} × {page} B"));
-                    if is_low(stream.ratio) {
-                        let layers = layers(stream.layers);
-                        terms.push(format!(
-                            "{layers} × {} × {page} B",
-                            counted(stream.ratio, "page", "pages")
-                        ));
-                        let slots =
-                            self.low_index_slots(tokens.full, stream.ratio) - tokens.full / stream.ratio;
-                        terms.extend(
-                            keys.map(|keys| {
-                                format!("{layers} × {slots} more keys × {} B", keys.budgeted.get())
-                            }),
-                        );
-                    }
-                }
-                (Quantity::IndexBytes, Some(keys)) => {
-                    let count = self.page / stream.ratio;
-                    terms.push(format!("{own} × {count} keys × {} B", keys.budgeted.get()));
-                }
-                _ => {}
-            }
-        }
-        match quantity {
-            Quantity::WindowBytes => {
-                let page = group_digits(self.window_page.get());
-                terms.push(format!("{window_pages} × {} × {page} B", layers(self.layers)));
-            }
-            Quantity::StateBytes => {
-                let (sparse, ring) = (self.layers_of(SPARSE_RATIO), self.ring(SPARSE_RATIO));
-                if sparse > 0 {
-                    let bytes = group_digits(self.sparse_row());
-                    terms.push(format!("{window_pages} × {} × {ring} rows × {bytes} B", layers(sparse)));
-                }
-                for ratio in RING_RATIOS.into_iter().filter(|ratio| self.layers_of(*ratio) > 0) {
-                    let rows = group_digits(self.slot_rows(ratio, tokens.rings));
-                    let (own, row) = (layers(self.layers_of(ratio)), group_digits(self.ring_row().get()));
-                    terms.push(format!("{own} × {rows} rows × {row} B"));
-                }
-            }
-            _ => {}
-        }
-        let why = match quantity {
-            Quantity::StateBytes => {
-                format!(
-                    "; rows of {} request slots, one more, and of window pages",
-                    group_digits(tokens.rings)
-                )
-            }
-            Quantity::WindowBytes => format!("; pages of {} tokens, {}", self.page, self.tokens.words()),
-            _ => format!("; pages of {} tokens", self.page),
-        };
-        Ok((!terms.is_empty()).then(|| format!("{}{why}", terms.join(" + "))))
+        self.stream_pages(stream, tokens).saturating_mul(self.page / stream.ratio)
     }
 
     /// Allocators keep a whole page of tokens free, which is `ratio` pages of entries (`_num_dsv4_physical_kv_pages`).
     pub(super) fn parts(&self, tokens: PoolTokens) -> Result<PoolParts> {
         let (mut kv, mut index) = (Bytes::ZERO, Bytes::ZERO);
         for stream in &self.streams {
-            let pages = tokens.full / self.page + stream.ratio;
-            kv = kv.plus(stream.page.times(pages)?.times(stream.layers)?)?;
-            let slots = if is_low(stream.ratio) {
-                self.low_index_slots(tokens.full, stream.ratio)
-            } else {
-                pages.saturating_mul(self.page / stream.ratio)
-            };
+            kv = kv.plus(stream.page.times(self.stream_pages(stream, tokens))?.times(stream.layers)?)?;
             let key = stream.keys.map_or(Bytes::ZERO, |keys| keys.kept);
-            index = index.plus(key.times(slots)?.times(stream.layers)?)?;
+            index = index.plus(key.times(self.key_slots(stream, tokens))?.times(stream.layers)?)?;
         }
         let window_pages = tokens.window.unwrap_or(0) / self.page + 1;
         let [records, _] = self.window_page()?;
-        let ring = self.ring(SPARSE_RATIO);
-        let rows = (window_pages - 1).saturating_mul(ring).saturating_add(ring + 1);
         let sparse = Bytes::new(self.sparse_row())
-            .times(rows.next_multiple_of(SPARSE_RATIO))?
+            .times(self.sparse_rows(window_pages))?
             .times(self.layers_of(SPARSE_RATIO))?;
         Ok(PoolParts {
             kv,

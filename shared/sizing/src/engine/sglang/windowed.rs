@@ -2,7 +2,7 @@
 
 use super::classes;
 use super::launch::Launch;
-use super::pool::{PoolParts, PoolTokens, aligned, decimal, floor_divided, part_of};
+use super::pool::{Counted, PoolParts, PoolTokens, ROUNDED_UP, aligned, decimal, floor_divided, part_of};
 use super::requests;
 use super::window_size::{LiveWindows, WindowCap, WindowSize, WindowTokens};
 use crate::architecture::Architecture;
@@ -162,15 +162,31 @@ impl WindowedPool {
         Ok(PoolParts { kv, index, window, state: Bytes::ZERO })
     }
 
-    /// How the windows of [`Self::budget`] come about.
-    pub(super) fn worked(&self, tokens: PoolTokens) -> Result<String> {
-        let (bytes, words) = (group_digits(self.window.get()), self.tokens.words());
-        let Some(ratio) = self.tokens.ratio() else {
-            let window = group_digits(tokens.window.unwrap_or(0));
-            return Ok(format!("{window} tokens × {bytes} B; {words}"));
+    /// How the parts of [`Self::budget`] and [`Self::parts`] come about.
+    pub(super) fn worked(
+        &self,
+        quantity: Quantity,
+        tokens: PoolTokens,
+        counted: Counted,
+    ) -> Result<Option<String>> {
+        let product = |slots: u64, bytes: Bytes| {
+            format!("{} tokens × {} B", group_digits(counted.slots(slots)), group_digits(bytes.get()))
         };
-        let (part, of) = decimal(ratio)?;
-        Ok(format!("{} tokens × {part}/{of} × {bytes} B; {words}", group_digits(tokens.full)))
+        Ok(match (quantity, self.tokens.ratio(), counted) {
+            (Quantity::KvBytes, ..) if self.full > Bytes::ZERO => Some(product(tokens.full, self.full)),
+            (Quantity::IndexBytes, ..) if self.index > Bytes::ZERO => Some(product(tokens.full, self.index)),
+            (Quantity::WindowBytes, Some(ratio), Counted::Budget) => {
+                let (part, of) = decimal(ratio)?;
+                let (slots, bytes) = (group_digits(tokens.full), group_digits(self.window.get()));
+                let words = self.tokens.words();
+                Some(format!("{slots} tokens × {part}/{of} × {bytes} B{ROUNDED_UP}; {words}"))
+            }
+            (Quantity::WindowBytes, ..) => {
+                let words = self.tokens.words();
+                Some(format!("{}; {words}", product(tokens.window.unwrap_or(0), self.window)))
+            }
+            _ => None,
+        })
     }
 
     pub(super) fn parts(&self, tokens: PoolTokens, launch: &Launch) -> Result<PoolParts> {

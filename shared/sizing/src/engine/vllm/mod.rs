@@ -186,6 +186,10 @@ impl Profile for VllmPlan<'_> {
         self.block_arithmetic(quantity)
     }
 
+    fn terms(&self, quantity: Quantity) -> Result<Option<String>> {
+        self.page_terms(quantity)
+    }
+
     /// One request of the longest length; the null block is of the pool.
     fn padding_of(&self) -> Option<PaddingOf> {
         self.max_model_len.map(|length| PaddingOf { context: Tokens::new(length), batch: 1 })

@@ -22,9 +22,14 @@ impl VllmPlan<'_> {
     /// `52 layers × 1,089 blocks × 131,072 B × 2 requests; 1,089 = ⌈(1,023 + 2 × 8,192) / 16⌉ + 1, …`: layers, blocks and
     /// pages of windows, chunks, states and cross-attention. `None` for parts that keep every token.
     pub(super) fn block_arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
-        if matches!(quantity, Quantity::KvBytes | Quantity::IndexBytes) {
-            return Ok(None);
+        match quantity {
+            Quantity::KvBytes | Quantity::IndexBytes => Ok(None),
+            _ => self.page_terms(quantity),
         }
+    }
+
+    /// The same of any part.
+    pub(super) fn page_terms(&self, quantity: Quantity) -> Result<Option<String>> {
         let (pages, state) = self.pages_of(quantity)?;
         if pages.is_empty() {
             return Ok(None);
