@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use kvscope_sizing::Ratio;
-use kvscope_sizing::claims::{CheckedClaim, Working, check_claims};
+use kvscope_sizing::claims::{CheckedClaim, Origin, Working, check_claims};
 
 use crate::failure::Failure;
 use crate::output::{self, Figures};
@@ -63,7 +63,11 @@ fn add_steps(text: &mut String, steps: &[Working], depth: usize) {
 fn text(rows: &[CheckedClaim]) -> String {
     let mut text = String::new();
     for of_one_source in rows.chunk_by(|a, b| a.claim.source == b.claim.source) {
-        let mut table = Figures::new(1, &["claim", "published", "computed", "difference", "unit"]);
+        let stated = match of_one_source[0].claim.origin {
+            Origin::Published => "published",
+            Origin::ByHand => "by hand",
+        };
+        let mut table = Figures::new(1, &["claim", stated, "computed", "difference", "unit"]);
         for row in of_one_source {
             table.row([
                 row.claim.id.clone(),
@@ -89,13 +93,15 @@ fn text(rows: &[CheckedClaim]) -> String {
 }
 
 fn exact_rows(rows: &[CheckedClaim]) -> Figures {
-    let header = ["id", "source", "published", "unit", "computed", "difference", "assumption", "verdict"];
-    let mut table = Figures::new(8, &header);
+    let header =
+        ["id", "source", "origin", "published", "unit", "computed", "difference", "assumption", "verdict"];
+    let mut table = Figures::new(9, &header);
     let number = |figure: Option<Ratio>| figure.map_or(String::new(), |figure| figure.as_f64().to_string());
     for row in rows {
         table.row([
             row.claim.id.clone(),
             row.claim.source.clone(),
+            row.claim.origin.name().to_owned(),
             row.claim.published.to_string(),
             row.claim.unit.name().to_owned(),
             number(row.computed),

@@ -141,7 +141,7 @@ impl Accounting {
         match engine_setting(&settings, answered) {
             None => Ok(settings),
             Some(name) => Err(Failure::input(format!(
-                "{name}: this command shows logical bytes, which {name} does not change; use `kvscope size`"
+                "{name}: this command shows what the model's own layers keep, without ranks, blocks or drafts; use `kvscope size`"
             ))),
         }
     }

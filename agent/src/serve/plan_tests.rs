@@ -94,7 +94,7 @@ fn a_bad_question_is_answered_in_one_sentence() {
         ("offload", "model=qwen3-8b&tflops=1&batch=8", "batch: unknown option; known: model, context, "),
         ("cost", "model=/etc/hostname", "/etc/hostname: no such file, and"),
         ("cost", "model=qwen3-8b&strict=yes", "strict: \"yes\" is not true"),
-        ("cost", "model=qwen3-8b&tp=2", "tp: this command shows logical bytes"),
+        ("cost", "model=qwen3-8b&tp=2", "tp: this command shows what the model"),
         ("cost", "model=-", "the request's body: "),
         (
             "handover",

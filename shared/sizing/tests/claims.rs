@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use kvscope_sizing::Ratio;
 use kvscope_sizing::claims::{
-    CheckedClaim, Claim, Expected, VerdictKind, Working, check_claims, claims, publications,
+    CheckedClaim, Claim, Expected, Origin, VerdictKind, Working, check_claims, claims, publications,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +50,8 @@ fn figures_of_the_opening() {
 
 #[test]
 fn rows_have_the_fields_of_the_contract_and_what_is_not_computed_is_null() {
-    let fields = ["id", "source", "published", "unit", "computed", "difference", "assumption", "verdict"];
+    let fields =
+        ["id", "source", "published", "unit", "computed", "difference", "assumption", "verdict", "origin"];
     for row in check_claims() {
         let json = serde_json::to_value(&row).unwrap();
         assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), fields);
@@ -184,11 +185,17 @@ fn a_claim_says_which_versions_it_is_about_and_with_which_settings() {
 }
 
 #[test]
-fn verdicts_are_of_four_kinds_and_sources_can_be_followed() {
+fn verdicts_are_of_five_kinds_and_sources_can_be_followed() {
     let kind = |id: &str| checked(id).kind();
     assert_eq!(kind("article-qwen3.5-100k"), VerdictKind::Differs);
     assert_eq!(kind("article-mla-57"), VerdictKind::Assumed);
     assert_eq!(kind("article-minimax-m2.7-100k"), VerdictKind::Reproduced);
+    // The reference's own arithmetic is no publication.
+    assert_eq!(kind("payload-deepseek-v3-32k"), VerdictKind::ByHand);
+    assert!(publications().iter().all(|publication| match publication.origin {
+        Origin::Published => publication.claims.iter().all(|claim| !claim.source.contains("by hand")),
+        Origin::ByHand => publication.url.is_none(),
+    }));
     let open = json!({
         "id": "x", "statement": "", "published": "1", "unit": "layers",
         "recipe": {"needs": "more"}, "expected": {"verdict": "not_computed"},

@@ -297,3 +297,64 @@ fn decoders_of_pairs_are_certain() {
     is_certain(&alone);
     assert_eq!(slope(&alone).0, 12 * 2 * 1024 * 2);
 }
+
+/// `MiniMax-Text-01-hf`: what the class calls linear attention is lightning attention, a state of head width squared for each
+/// of 64 heads in 70 of 80 layers. Without a list the class gives it to every second layer (transformers,
+/// `models/minimax/configuration_minimax.py`).
+#[test]
+fn linear_layers_of_minimax_keep_lightning_states() {
+    let names: Vec<&str> =
+        (1..=80).map(|layer| if layer % 8 == 0 { "full_attention" } else { "linear_attention" }).collect();
+    let base = json!({"model_type": "minimax", "hidden_size": 6144, "num_hidden_layers": 80, "block_size": 256,
+        "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "dtype": "bfloat16"});
+    let fixed = |config: &Value| {
+        let architecture = read_config_text(&config.to_string(), Unknown::Refuse).unwrap();
+        let state = StateModel::new(&architecture, &Settings::default()).unwrap();
+        state.fixed(None).unwrap().get()
+    };
+    let listed = with(&base, &json!({"layer_types": names}));
+    assert_eq!((slope(&listed).0, fixed(&listed)), (10 * 2 * 8 * 128 * 2, 70 * 64 * 128 * 128 * 2));
+    assert_eq!((slope(&base).0, fixed(&base)), (40 * 2 * 8 * 128 * 2, 40 * 64 * 128 * 128 * 2));
+}
+
+/// A list of windows is read entry by entry: numbers that Python writes with a point are the same, words are no windows.
+#[test]
+fn each_window_of_a_list_is_a_number() {
+    let base = json!({"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "num_hidden_layers": 4, "dtype": "bfloat16"});
+    let read = |windows: Value| read_config(&with(&base, &json!({"sliding_window": windows})).to_string());
+    assert!(read(json!([128.0, 128, -1.0, 0.0])).is_ok());
+    for (windows, place, what) in [
+        (json!([128, "256"]), "sliding_window[1]", "expected a whole number"),
+        (json!([128.5, null]), "sliding_window[0]", "expected a whole number"),
+        (json!([null, 128, 256, 128]), "sliding_window[2]", "256, but sliding_window[1] says 128"),
+    ] {
+        let error = read(windows).unwrap_err();
+        assert_eq!(error.place(), Some(place));
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+/// Counts of K/V heads that contradict each other are told, and a list that is none is refused.
+#[test]
+fn contradicting_head_counts_are_doubts() {
+    let base =
+        json!({"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 2, "dtype": "bfloat16"});
+    let doubted = |fields: Value| {
+        let config = with(&base, &fields);
+        assert!(read_config_text(&config.to_string(), Unknown::Refuse).is_err(), "{config}");
+        slope(&config)
+    };
+    let (bytes, told) = doubted(json!({"num_key_value_heads_per_layer": [4, 2], "num_key_value_heads": 8}));
+    assert_eq!(bytes, (4 + 2) * 2 * 64 * 2);
+    assert!(
+        told.contains("num_key_value_heads_per_layer: no layer has 8, which num_key_value_heads says"),
+        "{told}"
+    );
+    let (bytes, told) = doubted(json!({"attention_head_type": "multiquery", "num_key_value_heads": 8}));
+    assert_eq!(bytes, 2 * 2 * 64 * 2);
+    assert!(told.contains("attention_head_type: multiquery, but num_key_value_heads says 8"), "{told}");
+    let text = with(&base, &json!({"num_key_value_heads_per_layer": "4"}));
+    let error = read_config(&text.to_string()).unwrap_err();
+    assert_eq!(error.place(), Some("num_key_value_heads_per_layer"));
+}

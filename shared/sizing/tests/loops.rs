@@ -286,3 +286,22 @@ fn a_gguf_says_how_often_its_blocks_run() {
     assert_eq!(state.slope(None).unwrap().whole(), Some(180_224));
     assert_eq!(architecture.own_layers(), 22);
 }
+
+/// What a window of later passes keeps of latents or of states, no class says.
+#[test]
+fn later_passes_of_other_layers_have_no_window() {
+    let latents = json!({"num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "kv_lora_rank": 64,
+        "qk_rope_head_dim": 16, "qk_nope_head_dim": 32, "v_head_dim": 32, "num_loops": 2, "loop_window_size": 64,
+        "dtype": "bfloat16"});
+    let error = read_config(&latents.to_string()).unwrap_err();
+    assert_eq!(error.place(), Some("loop_window_size"));
+    assert!(error.to_string().contains("not known"), "{error}");
+}
+
+#[test]
+fn layers_run_at_least_once() {
+    let nested = with(&nanbeige(), &json!({"loop_config": {"num_passes": 0}}));
+    assert_eq!(read_config(&nested.to_string()).unwrap_err().place(), Some("loop_config.num_passes"));
+    let plain = with(&nanbeige(), &json!({"num_loops": 0}));
+    assert_eq!(read_config(&plain.to_string()).unwrap_err().place(), Some("num_loops"));
+}

@@ -85,6 +85,7 @@ fn in_short(kind: VerdictKind) -> &'static str {
         VerdictKind::Differs => "differs",
         VerdictKind::Assumed => "under an assumption",
         VerdictKind::Reproduced => "as printed",
+        VerdictKind::ByHand => "by hand",
         VerdictKind::NotComputed => "not computed here",
     }
 }

@@ -9,13 +9,16 @@ use crate::erased::{nothing, on, part, truth};
 use crate::state::{Page, Step};
 use crate::ui::follow;
 
-const HEAD: [&str; 4] = ["statement", "published", "computed", "difference"];
+const COLUMNS: usize = 4;
 
 /// The claims of one verdict.
 pub(super) fn section(page: Page, kind: VerdictKind, rows: &[&'static CheckedClaim]) -> AnyView {
     let (title, says) = words(kind);
+    let stated = if kind == VerdictKind::ByHand { "by hand" } else { "published" };
     let heading = format!("verdict-{}", kind.name());
-    let head: Vec<AnyView> = HEAD.map(|name| view! { <th scope="col">{name}</th> }.into_any()).into();
+    let head: Vec<AnyView> = ["statement", stated, "computed", "difference"]
+        .map(|name| view! { <th scope="col">{name}</th> }.into_any())
+        .into();
     let rows: Vec<AnyView> = rows.iter().map(|row| claim(page, row)).collect();
     view! {
         <section data-verdict=kind.name()>
@@ -41,6 +44,10 @@ fn words(kind: VerdictKind) -> (&'static str, &'static str) {
             "The printed digits come out if what stands below each statement is assumed.",
         ),
         VerdictKind::Reproduced => ("Holds as printed", "The printed digits come out of the config alone."),
+        VerdictKind::ByHand => (
+            "Agrees with arithmetic by hand",
+            "Nobody printed these: they were worked by hand from published configs and formulas.",
+        ),
         VerdictKind::NotComputed => ("Not computed here", "No verdict: what is needed is not there."),
     }
 }
@@ -135,7 +142,7 @@ fn working(row: &CheckedClaim) -> AnyView {
         Ok(steps) => steps_list(&steps),
         Err(error) => view! { <p class="refused">{error.to_string()}</p> }.into_any(),
     };
-    view! { <tr class="working"><td colspan=HEAD.len().to_string()>{steps}</td></tr> }.into_any()
+    view! { <tr class="working"><td colspan=COLUMNS.to_string()>{steps}</td></tr> }.into_any()
 }
 
 fn steps_list(steps: &[Working]) -> AnyView {

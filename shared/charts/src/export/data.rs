@@ -58,14 +58,17 @@ pub enum Mark {
 }
 
 impl Data {
-    /// The place of a column; the first one where no column has that name.
+    /// The place of a column that [`Plot`] names.
     pub(super) fn place(&self, name: &str) -> usize {
-        self.columns.iter().position(|column| column.name == name).unwrap_or_default()
+        self.columns
+            .iter()
+            .position(|column| column.name == name)
+            .expect("a plot names columns of its own table")
     }
 
     /// What the column is called on an axis.
     pub(super) fn title(&self, name: &str) -> &'static str {
-        self.columns.get(self.place(name)).map_or("", |column| column.title)
+        self.columns[self.place(name)].title
     }
 }
 

@@ -42,8 +42,30 @@ pub struct Publication {
     pub short: String,
     /// Where it can be read; absent where no public address is known.
     pub url: Option<String>,
+    /// Whether anyone printed its figures.
+    pub origin: Origin,
     /// Its figures, in the order of the file.
     pub claims: Vec<Claim>,
+}
+
+/// Where the figures of a file come from.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Origin {
+    /// Somebody printed them.
+    #[default]
+    Published,
+    /// They were worked by hand from published configs and formulas, and are printed nowhere: a check of this code alone.
+    ByHand,
+}
+
+impl Origin {
+    /// The word in files and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::ByHand => "by_hand",
+        }
+    }
 }
 
 /// One published figure and how to compute it.
@@ -53,7 +75,9 @@ pub struct Claim {
     pub id: String,
     /// The id of the [`Publication`].
     pub publication: String,
-    /// Who published it, and where in the text.
+    /// Whether anyone printed the figure.
+    pub origin: Origin,
+    /// Who published it, and where in the text; or what it was worked from.
     pub source: String,
     /// Name and address of what the publication itself takes the figure from.
     pub cites: Option<(String, String)>,
@@ -143,7 +167,10 @@ impl Claim {
             computed,
             difference,
             verdict: finding.to_string(),
-            kind: finding.kind(),
+            kind: match (finding.kind(), self.origin) {
+                (VerdictKind::Assumed | VerdictKind::Reproduced, Origin::ByHand) => VerdictKind::ByHand,
+                (kind, _) => kind,
+            },
             holds,
         }
     }
@@ -228,7 +255,7 @@ impl fmt::Display for Finding<'_> {
 /// The row of the command line contract.
 impl Serialize for CheckedClaim {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut json = serializer.serialize_struct("CheckedClaim", 8)?;
+        let mut json = serializer.serialize_struct("CheckedClaim", 9)?;
         json.serialize_field("id", &self.claim.id)?;
         json.serialize_field("source", &self.claim.source)?;
         json.serialize_field("published", &self.claim.published.value())?;
@@ -237,6 +264,7 @@ impl Serialize for CheckedClaim {
         json.serialize_field("difference", &self.difference)?;
         json.serialize_field("assumption", &self.claim.assumption)?;
         json.serialize_field("verdict", &self.verdict)?;
+        json.serialize_field("origin", self.claim.origin.name())?;
         json.end()
     }
 }

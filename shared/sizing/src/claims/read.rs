@@ -5,30 +5,35 @@ use serde_json::{Map, Value};
 
 use super::published::{Published, Rounding};
 use super::recipe::{LayersOf, Recipe, StateFigure, StateOf, Unit};
-use super::{Claim, Expected, Publication};
+use super::{Claim, Expected, Origin, Publication};
 use crate::record::read_json;
 use crate::settings::Settings;
 use crate::state::ComponentKind;
 use crate::{Error, Result};
 
 impl Publication {
-    /// Reads one file: `{"publication", "short", "url", "claims": […]}`.
+    /// Reads one file: `{"publication", "short", "url", "origin", "claims": […]}`.
     ///
     /// # Errors
     ///
     /// The first key that is missing, unknown or of a wrong kind.
     pub fn read(id: &str, text: &str) -> Result<Self> {
         let value = read_json(text)?;
-        let file = fields(&value, "", &["publication", "short", "url", "claims"])?;
+        let file = fields(&value, "", &["publication", "short", "url", "origin", "claims"])?;
         let (name, url) = (text_of(file, "publication")?, optional_text(file, "url")?);
+        let origin = match optional_text(file, "origin")? {
+            None => Origin::default(),
+            Some(word) => named(&word, &[Origin::Published, Origin::ByHand], Origin::name, "origin")?,
+        };
         let mut claims = list(file, "claims")?
             .iter()
             .map(|claim| Claim::read(claim, &name))
             .collect::<Result<Vec<_>>>()?;
         for claim in &mut claims {
             id.clone_into(&mut claim.publication);
+            claim.origin = origin;
         }
-        Ok(Self { id: id.to_owned(), short: text_of(file, "short")?, name, url, claims })
+        Ok(Self { id: id.to_owned(), short: text_of(file, "short")?, name, url, origin, claims })
     }
 }
 
@@ -72,6 +77,7 @@ impl Claim {
         Ok(Self {
             id: text_of(claim, "id")?,
             publication: String::new(),
+            origin: Origin::default(),
             source,
             cites,
             statement: text_of(claim, "statement")?,

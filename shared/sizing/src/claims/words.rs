@@ -15,13 +15,16 @@ pub enum VerdictKind {
     Assumed,
     /// It has the published digits.
     Reproduced,
+    /// It has the digits that arithmetic by hand gives, which nobody printed.
+    ByHand,
     /// Nothing computes it: what it needs is not there, or its recipe fails.
     NotComputed,
 }
 
 impl VerdictKind {
     /// All, what is wrong first.
-    pub const ALL: [Self; 4] = [Self::Differs, Self::Assumed, Self::Reproduced, Self::NotComputed];
+    pub const ALL: [Self; 5] =
+        [Self::Differs, Self::Assumed, Self::Reproduced, Self::ByHand, Self::NotComputed];
 
     /// The word in links.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl VerdictKind {
             Self::Differs => "differs",
             Self::Assumed => "assumed",
             Self::Reproduced => "reproduced",
+            Self::ByHand => "by-hand",
             Self::NotComputed => "not-computed",
         }
     }
@@ -67,10 +71,10 @@ impl Claim {
 /// What all checks come to, in one sentence, what is wrong first.
 pub fn finding(rows: &[CheckedClaim]) -> String {
     let count = |kind: VerdictKind| rows.iter().filter(|row| row.kind() == kind).count();
-    let [differ, assumed, hold, open] = VerdictKind::ALL.map(count);
+    let [differ, assumed, hold, by_hand, open] = VerdictKind::ALL.map(count);
     format!(
-        "Of {} checks of published figures {differ} find another figure, {assumed} hold under an assumption only, \
-         {hold} hold as printed, {open} are not computed here.",
+        "Of {} checks {differ} find another figure than the published one, {assumed} hold under an assumption only, \
+         {hold} hold as printed, {by_hand} agree with arithmetic by hand that nobody printed, {open} are not computed here.",
         rows.len()
     )
 }

@@ -312,6 +312,12 @@ pub(super) fn pattern_goes_with_window(model_type: Option<&str>) -> bool {
     matches!(model_type, Some("exaone4" | "exaone_moe"))
 }
 
+/// Classes whose `linear_attention` is lightning attention (`MiniMaxConfig`). Without a list every second layer is, and
+/// the first one is not.
+pub(super) fn linear_is_lightning(model_type: Option<&str>) -> bool {
+    model_type == Some("minimax")
+}
+
 /// Classes whose windows a list gives to layers, and none where there is no list (`SmallThinkerConfig`).
 pub(super) fn windows_by_list_alone(model_type: Option<&str>) -> bool {
     model_type == Some("smallthinker")

@@ -30,16 +30,19 @@ pub(super) const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_
 
 /// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means
 /// missing, as engines read it.
-const AT_LEAST_ONE: [&str; 22] = [
+const AT_LEAST_ONE: [&str; 28] = [
     "decoder_attention_heads",
     "decoder_layers",
     "kv_n_heads",
+    "loop_num",
+    "loop_num_passes",
     "n_head",
     "n_head_kv",
     "n_heads",
     "n_kv_heads",
     "n_layer",
     "n_layers",
+    "n_recurrent_loops",
     "num_attention_groups",
     "num_attention_heads",
     "num_decoder_layers",
@@ -48,11 +51,14 @@ const AT_LEAST_ONE: [&str; 22] = [
     "num_key_value_heads",
     "num_kv_heads",
     "num_layers",
+    "num_loops",
+    "num_passes",
     "num_query_heads",
     "num_swa_attention_heads",
     "num_swa_key_value_heads",
     "swa_num_attention_heads",
     "swa_num_key_value_heads",
+    "total_ut_steps",
 ];
 
 /// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.

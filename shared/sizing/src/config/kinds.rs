@@ -117,7 +117,13 @@ fn named_layers(
                 let kind = kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))?;
                 // ZAYA's and Inkling's hybrid layers are attention with short convolutions, which their shape adds.
                 let beside = kind == LayerKind::Parallel && has_convolutions(fields);
-                Ok(if beside { LayerKind::Full } else { kind })
+                let lightning =
+                    kind == LayerKind::Linear && class_defaults::linear_is_lightning(fields.model_type());
+                Ok(match kind {
+                    _ if beside => LayerKind::Full,
+                    _ if lightning => LayerKind::Lightning,
+                    other => other,
+                })
             })
             .collect::<Result<_>>()?;
         return Ok(Some(Kinds { field: path, layers }));
@@ -398,6 +404,9 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     }
     if fields.count_any(&["state_size"])?.is_some() && !fields.has("num_attention_heads") {
         return make("state_size", &|_| LayerKind::Mamba);
+    }
+    if class_defaults::linear_is_lightning(fields.model_type()) {
+        return make("layer_types", &|i| either(i.is_multiple_of(2), LayerKind::Full, LayerKind::Lightning));
     }
     if let Some(kinds) = chunked(fields, total)? {
         return Ok(kinds);

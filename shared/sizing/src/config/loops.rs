@@ -39,6 +39,9 @@ pub(super) fn repeat(
         ));
     }
     let later = later_passes(fields)?;
+    if let Later::Window(window) = &later {
+        refuse_other_than_heads(fields, window, &drafts[loops.range.clone()])?;
+    }
     let again = |draft: &LayerDraft| match &later {
         Later::Same => draft.clone(),
         Later::Nothing(reason) => LayerDraft { borrows: Some(reason.clone()), mixers: draft.mixers.clone() },
@@ -102,7 +105,7 @@ fn read(fields: &Fields<'_>, own_layers: usize) -> Result<Option<(Loops, Passes)
 }
 
 fn passes(fields: &Fields<'_>) -> Result<Option<Passes>> {
-    let nested = fields.object("loop_config")?.map(|nested| nested.number("num_passes")).transpose()?;
+    let nested = fields.object("loop_config")?.map(|nested| nested.count("num_passes")).transpose()?;
     if let Some(stated) = nested.flatten() {
         return Ok(Some(Passes::stated(fields, stated)));
     }
@@ -305,6 +308,22 @@ fn later_passes(fields: &Fields<'_>) -> Result<Later> {
         };
     }
     Ok(fields.count("loop_window_size")?.map_or(Later::Same, Later::Window))
+}
+
+/// What a window of later passes means for layers without plain heads, no class says.
+fn refuse_other_than_heads(fields: &Fields<'_>, window: &Fact, drafts: &[LayerDraft]) -> Result<()> {
+    let is_windowed = |mixer: &Mixer| matches!(mixer, Mixer::Full(_) | Mixer::Sliding { .. });
+    match drafts.iter().flat_map(|draft| draft.mixers.iter()).find(|mixer| !is_windowed(mixer)) {
+        None => Ok(()),
+        Some(other) => Err(Error::field(
+            fields.place_of(window),
+            format!(
+                "{}, and what a window means for later passes of {} layers is not known; leave it out",
+                window.get(),
+                other.name()
+            ),
+        )),
+    }
 }
 
 fn windowed(mixer: &Mixer, window: &Fact) -> Mixer {

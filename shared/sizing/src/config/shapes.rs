@@ -6,6 +6,8 @@ mod latent;
 mod recurrent;
 mod shared;
 
+use serde_json::Value;
+
 use super::fields::{
     ENCODER_TOKENS, Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, LATENT_VALUES, QUERY_HEADS, SLIDING_KV_HEADS,
     SLIDING_QUERY_HEADS, listed, whole_number,
@@ -300,9 +302,12 @@ impl<'f, 'a> Shapes<'f, 'a> {
     }
 }
 
-/// `DeciLM` lists its counts under a name of their own.
+/// The name under which `DeciLM` lists its counts, which is never one count for all layers.
+const EACH_LAYERS_KV_HEADS: &str = "num_key_value_heads_per_layer";
+
+/// Names under which K/V heads may be listed.
 const LISTED_KV_HEADS: [&str; 1 + KV_HEADS.len()] = {
-    let mut names = ["num_key_value_heads_per_layer"; 1 + KV_HEADS.len()];
+    let mut names = [EACH_LAYERS_KV_HEADS; 1 + KV_HEADS.len()];
     let mut index = 0;
     while index < KV_HEADS.len() {
         names[index + 1] = KV_HEADS[index];
@@ -314,7 +319,8 @@ const LISTED_KV_HEADS: [&str; 1 + KV_HEADS.len()] = {
 /// A field that gives one value a layer.
 fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<(String, Vec<u64>)>> {
     for key in keys {
-        if !fields.find(key).is_some_and(|(_, value)| value.is_array()) {
+        let is_one_count = |value: &Value| !value.is_array() && *key != EACH_LAYERS_KV_HEADS;
+        if fields.find(key).is_some_and(|(_, value)| is_one_count(value)) {
             continue;
         }
         let Some((path, list)) = fields.numbers(key)? else { continue };
@@ -325,9 +331,26 @@ fn per_layer(fields: &Fields<'_>, keys: &[&str], total: usize) -> Result<Option<
                 "no heads; a layer without attention needs a layer kind",
             ));
         }
+        if *key == EACH_LAYERS_KV_HEADS {
+            doubt_other_count(fields, &path, &list)?;
+        }
         return Ok(Some((path, list)));
     }
     Ok(None)
+}
+
+/// A count for all layers beside a list with one for each, which no layer has.
+fn doubt_other_count(fields: &Fields<'_>, path: &str, list: &[u64]) -> Result<()> {
+    let plain =
+        KV_HEADS.into_iter().filter(|key| !fields.find(key).is_some_and(|(_, value)| value.is_array()));
+    for key in plain {
+        if let Some(other) = fields.number(key)?.filter(|other| !list.contains(&other.get())) {
+            let what =
+                format!("no layer has {}, which {} says; the list is taken", other.get(), other.source());
+            fields.doubt(path, what);
+        }
+    }
+    Ok(())
 }
 
 /// One entry a layer, and perhaps one for each draft layer behind them: a list of any other length is of other layers.

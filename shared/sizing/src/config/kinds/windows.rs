@@ -66,8 +66,9 @@ pub(super) fn listed_windows(
     let Some((path, list)) = window_list(fields) else { return Ok(None) };
     let Some(count) = count else { return Ok(None) };
     let total = usize::try_from(count.get()).expect("layer counts are limited");
-    let kinds: Vec<LayerKind> =
-        list.iter().map(|one| if is_none(one) { LayerKind::Full } else { LayerKind::Sliding }).collect();
+    let kinds = entries(&path, list)
+        .map(|entry| entry.map(|(_, one)| one.map_or(LayerKind::Full, |_| LayerKind::Sliding)))
+        .collect::<Result<Vec<_>>>()?;
     if kinds.is_empty() || !total.is_multiple_of(kinds.len()) {
         let what = format!("{} windows do not divide {total} layers", kinds.len());
         return Err(Error::field(path, what));
@@ -78,16 +79,32 @@ pub(super) fn listed_windows(
 /// The window of sliding layers.
 pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
     let Some((path, list)) = window_list(fields) else { return fields.require(&WINDOWS, "a sliding layer") };
-    let mut stated = list.iter().enumerate().filter(|(_, one)| !is_none(one));
-    let Some((index, first)) = stated.next() else {
-        return Err(Error::field(path, "no window in the list, and a sliding layer needs one"));
-    };
-    if let Some((other, value)) = stated.find(|(_, value)| *value != first) {
-        let what = format!("{value}, but entry {index} says {first}; layers of several windows are not read");
-        return Err(Error::field(format!("{path}[{other}]"), what));
+    let mut first: Option<(String, u64)> = None;
+    for entry in entries(&path, list) {
+        let (place, Some(window)) = entry? else { continue };
+        match &first {
+            Some((before, other)) if *other != window => {
+                let what =
+                    format!("{window}, but {before} says {other}; layers of several windows are not read");
+                return Err(Error::field(place, what));
+            }
+            Some(_) => {}
+            None => first = Some((place, window)),
+        }
     }
-    let place = format!("{path}[{index}]");
-    Ok(Fact::new(whole_number(&place, first)?, Source::field(place)))
+    match first {
+        Some((place, window)) => Ok(Fact::new(window, Source::field(place))),
+        None => Err(Error::field(path, "no window in the list, and a sliding layer needs one")),
+    }
+}
+
+/// The windows of a list with their paths; none where an entry says that there is none.
+fn entries<'a>(path: &'a str, list: &'a [Value]) -> impl Iterator<Item = Result<(String, Option<u64>)>> + 'a {
+    list.iter().enumerate().map(move |(index, entry)| {
+        let place = format!("{path}[{index}]");
+        let window = if is_none(entry) { None } else { Some(whole_number(&place, entry)?) };
+        Ok((place, window))
+    })
 }
 
 fn window_list<'a>(fields: &Fields<'a>) -> Option<(String, &'a [Value])> {
@@ -106,7 +123,7 @@ fn first_with_window(fields: &Fields<'_>) -> Result<Option<Fact>> {
 
 /// A window of null, zero or below means none.
 fn is_none(window: &Value) -> bool {
-    window.is_null() || window.as_i64().is_some_and(|window| window <= 0)
+    window.is_null() || window.as_f64().is_some_and(|window| window <= 0.0)
 }
 
 fn has_window(fields: &Fields<'_>) -> Result<bool> {

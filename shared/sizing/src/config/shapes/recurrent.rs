@@ -55,6 +55,10 @@ impl Shapes<'_, '_> {
 
     pub(super) fn lightning(&self, warnings: &mut Vec<Warning>) -> Result<Recurrent> {
         let heads = self.fields.require(&QUERY_HEADS, "lightning attention")?;
+        if class_defaults::linear_is_lightning(self.fields.model_type()) {
+            // Tokens that a prefill takes at once; nothing is kept of them.
+            self.fields.find("block_size");
+        }
         let dim = self.k_width(HeadSet::Full, Some(&heads), warnings)?;
         Ok(Recurrent { recurrence: Recurrence::Lightning { heads, dim }, conv: None })
     }

@@ -19,6 +19,17 @@ pub(crate) fn uneven(groups: (&Fact, &str), heads: (&Fact, &str)) -> Option<Warn
 /// classes, which shorten the words).
 pub(super) fn by_head_type(fields: &Fields<'_>, query_heads: Option<&Fact>) -> Result<Option<Fact>> {
     let Some((path, word)) = fields.text("attention_head_type")? else { return Ok(None) };
+    let told = match word {
+        "multiquery" | "mqa" => Some(1),
+        "multihead" | "mha" => query_heads.map(Fact::get),
+        _ => None,
+    };
+    if let Some(told) = told
+        && let Some(stated) = fields.count_any(&KV_HEADS)?.filter(|stated| stated.get() != told)
+    {
+        let what = format!("{word}, but {} says {}; {told} is taken", stated.source(), stated.get());
+        fields.doubt(&path, what);
+    }
     match word {
         "multiquery" | "mqa" => {
             Ok(Some(Fact::derived(1, format!("{path} = {word}: all query heads share one K/V head"))))
