@@ -26,6 +26,7 @@ pub struct Architecture {
     asks_for_window_pool: bool,
     bounded_gate: bool,
     encoder_layers: Option<Fact>,
+    mamba_chunk: Option<Fact>,
     loops: Option<Loops>,
     warnings: Vec<Warning>,
 }
@@ -97,6 +98,7 @@ pub(crate) struct ModelFacts {
     pub(crate) asks_for_window_pool: bool,
     pub(crate) bounded_gate: bool,
     pub(crate) encoder_layers: Option<Fact>,
+    pub(crate) mamba_chunk: Option<Fact>,
     pub(crate) loops: Option<Loops>,
 }
 
@@ -152,6 +154,7 @@ impl Architecture {
             asks_for_window_pool: facts.asks_for_window_pool,
             bounded_gate: facts.bounded_gate,
             encoder_layers: facts.encoder_layers,
+            mamba_chunk: facts.mamba_chunk,
             loops: facts.loops,
             warnings,
         }
@@ -251,6 +254,11 @@ impl Architecture {
     /// engines make caches of as many layers.
     pub(crate) fn encoder_layers(&self) -> Option<&Fact> {
         self.encoder_layers.as_ref()
+    }
+
+    /// Tokens that kernels of Mamba-2 take at a time, where the config says it.
+    pub(crate) fn mamba_chunk(&self) -> Option<&Fact> {
+        self.mamba_chunk.as_ref()
     }
 
     /// The dtype of weights and, where nothing else is said, of K/V.

@@ -10,7 +10,7 @@ use super::shapes::Shapes;
 use super::sources::{check_sources, without_index_owner};
 use crate::architecture::LayerDraft;
 use crate::fact::Fact;
-use crate::mixer::Mixer;
+use crate::mixer::{Mixer, Recurrence};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -77,6 +77,15 @@ pub(super) fn encoder_layers(fields: &Fields<'_>, drafts: &[LayerDraft]) -> Resu
     }
     let is_t5 = super::class_defaults::is_t5(fields.model_type());
     fields.count(if is_t5 { "num_layers" } else { "encoder_layers" })
+}
+
+/// Tokens of a chunk of Mamba-2, by either of its names (vLLM's `ModelConfig.get_mamba_chunk_size`).
+pub(super) fn mamba_chunk(fields: &Fields<'_>, drafts: &[LayerDraft]) -> Result<Option<Fact>> {
+    let is_mamba = |mixer: &Mixer| matches!(mixer, Mixer::Recurrent(recurrent) if matches!(recurrent.recurrence, Recurrence::Mamba2 { .. }));
+    if !drafts.iter().any(|draft| draft.mixers.iter().any(is_mamba)) {
+        return Ok(None);
+    }
+    fields.count_any(&["mamba_chunk_size", "chunk_size"])
 }
 
 /// LongCat-Flash's layers, which `num_layers` counts, have two attention blocks each; its `num_hidden_layers` counts the

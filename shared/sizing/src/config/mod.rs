@@ -105,6 +105,7 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
         plain_heads: shapes::plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
         bounded_gate: bounded_gate(&fields)?,
+        mamba_chunk: layers::mamba_chunk(&fields, &drafts)?,
         encoder_layers: layers::encoder_layers(&fields, &drafts)?,
         loops,
     };

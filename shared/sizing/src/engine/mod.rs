@@ -35,7 +35,7 @@ pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes,
 pub use share::ranks;
 pub use size::{EngineSize, size_in_engine};
 pub use unused::has_setting;
-pub(crate) use vllm::prints_capacity_in_tokens;
+pub(crate) use vllm::{groups_of_layers, prints_capacity_in_tokens};
 
 use crate::architecture::Architecture;
 use crate::settings::Settings;

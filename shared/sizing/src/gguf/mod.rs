@@ -90,6 +90,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         },
         asks_for_window_pool: false,
         encoder_layers: None,
+        mamba_chunk: None,
         bounded_gate: false,
         loops,
     };

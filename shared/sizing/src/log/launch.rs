@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::line::Line;
+use super::stated::{By, Of, Stated};
 use crate::settings::Settings;
 use crate::warning::Warning;
 
@@ -29,6 +30,7 @@ pub(super) struct Launch {
     pub(super) warnings: Vec<Warning>,
     /// Whether any line of this engine was seen, other than figures.
     pub(super) seen: bool,
+    pub(super) stated: Stated,
 }
 
 /// A key of an engine's arguments, the setting that it is, and how its values translate.
@@ -40,9 +42,24 @@ impl Launch {
         self.seen = true;
         for (key, setting, translate) in keys {
             if let Some(value) = line.value(key).and_then(translate) {
-                self.set(setting, value, line.number);
+                self.state(setting, value, line.number);
             }
         }
+    }
+
+    /// Sets what a line says of the launch itself, of which there is one.
+    pub(super) fn state(&mut self, name: &'static str, value: &str, line: usize) {
+        if let Some(of) = Of::setting(name) {
+            self.stated.state(of, value, line);
+        }
+        self.set(name, value, line);
+    }
+
+    /// Takes the version that a line names, where it names one.
+    pub(super) fn version(&mut self, version: Option<String>, line: usize) {
+        let Some(version) = version else { return };
+        self.stated.state(Of::Version, &version, line);
+        self.version = Some(version);
     }
 
     pub(super) fn set(&mut self, name: &'static str, value: &str, line: usize) {
@@ -62,8 +79,9 @@ impl Launch {
         }
     }
 
-    pub(super) fn model(&mut self, name: Option<&str>) {
+    pub(super) fn model(&mut self, name: Option<&str>, by: By, line: usize) {
         if let Some(name) = name.map(str::trim).filter(|name| !name.is_empty() && *name != "None") {
+            self.stated.state(Of::Model(by), name, line);
             self.model = Some(name.to_owned());
         }
     }

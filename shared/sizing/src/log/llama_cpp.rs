@@ -7,9 +7,11 @@ use super::figures::{Figure, Figures};
 use super::launch::{Key, plain, truth};
 use super::line::{Line, Scan};
 use super::printed::{Printed, Range, Unit};
+use super::stated::By;
 use super::topic::Topic;
 use super::{Contradiction, Reading};
 use crate::engine::{Engine, Query, report};
+use crate::state::counted;
 use crate::{Architecture, Result, group_digits};
 
 const KEYS: &[Key] = &[
@@ -28,6 +30,34 @@ const CONTEXT_LINES: [&str; 4] = [
     "llama_init_from_model:",
     "llama_model_load_internal:",
 ];
+
+/// What a cache is of, by the line that announces it. A cache that no line announces has a cell for every token.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum CacheOf {
+    #[default]
+    EveryToken,
+    Windows,
+    /// Entries for several tokens, and whatever else a class makes.
+    Other,
+}
+
+/// Cells for every token, in each of several streams.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WholeCache {
+    line: usize,
+    cells: u64,
+    streams: u64,
+}
+
+impl CacheOf {
+    /// `creating non-SWA KV cache, size = 131072 cells`, `creating DSV4 HCA compressed KV cache, …`.
+    fn announced(line: &Line) -> Self {
+        if line.has("non-SWA KV cache") {
+            return Self::EveryToken;
+        }
+        if line.has("SWA KV cache") { Self::Windows } else { Self::Other }
+    }
+}
 
 /// What a line of a cache or of the recurrent memory says.
 struct Allocation<'l> {
@@ -60,7 +90,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
             reading.launch.warn("model", what);
             return;
         }
-        reading.launch.model(Some(&name));
+        reading.launch.model(Some(&name), By::Engine, line.number);
         reading.launch.seen = true;
     }
     if CONTEXT_LINES.iter().any(|prefix| line.has(prefix)) && reading.figures.first(Topic::Cache).is_none() {
@@ -73,11 +103,11 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.set("swa_full", "true", line.number);
     }
     if let Some(number) = build(line) {
-        reading.launch.version.get_or_insert(number);
+        reading.launch.version(Some(number), line.number);
         reading.launch.seen = true;
     }
-    if line.has("SWA KV cache, size =") {
-        reading.window_next = !line.has("non-SWA");
+    if line.has("creating") && line.has("KV cache, size =") {
+        reading.next_cache = CacheOf::announced(line);
     }
     cache(line, reading);
     buffer(line, reading);
@@ -119,9 +149,13 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     if let Some(snapshots) = found.snapshots {
         reading.launch.set("n_rs_seq", &snapshots.to_string(), line.number);
     }
-    let window = std::mem::take(&mut reading.window_next);
-    if !recurrent
-        && !window
+    let of = if recurrent { CacheOf::Other } else { std::mem::take(&mut reading.next_cache) };
+    let window = of == CacheOf::Windows;
+    if let (CacheOf::EveryToken, Some(cells)) = (of, found.cells) {
+        let streams = found.streams.unwrap_or(1).max(1);
+        reading.whole_caches.push(WholeCache { line: line.number, cells, streams });
+    }
+    if of == CacheOf::EveryToken
         && reading.launch.settings.n_ctx.is_none()
         && let Some(cells) = found.cells
     {
@@ -252,9 +286,41 @@ fn buffer(line: &Line, reading: &mut Reading) -> Option<()> {
     Some(())
 }
 
-/// A total that is not the sum of its parts.
-pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
-    let mut found = Vec::new();
+/// Tokens that the caches for every token have room for, of all streams: of the smallest, where they differ.
+fn least_cache(reading: &Reading) -> Option<(WholeCache, u64)> {
+    let sized = reading.whole_caches.iter().map(|cache| (*cache, cache.cells.saturating_mul(cache.streams)));
+    sized.min_by_key(|(_, tokens)| *tokens)
+}
+
+/// A context that its caches have no room for, or far more. Each stream is rounded up, and the context before it is divided.
+fn other_cells(reading: &Reading) -> Option<Contradiction> {
+    const ROUNDING: u64 = 256;
+    let stated = reading.launch.read.iter().find(|setting| setting.name == "n_ctx")?;
+    let (cache, tokens) = least_cache(reading)?;
+    let n_ctx = reading.launch.settings.n_ctx?;
+    let most = n_ctx.saturating_add(ROUNDING.saturating_mul(cache.streams + 1));
+    if (n_ctx..=most).contains(&tokens) {
+        return None;
+    }
+    let cells = counted(cache.cells, "cell", "cells");
+    let of_streams =
+        if cache.streams > 1 { format!(" in each of {} streams", cache.streams) } else { String::new() };
+    let what = format!(
+        "line {} says n_ctx {}, but the cache of line {} has {cells}{of_streams}; the smaller is the capacity",
+        stated.line,
+        group_digits(n_ctx),
+        cache.line,
+    );
+    Some(Contradiction { lines: vec![stated.line, cache.line], what, explained: false })
+}
+
+/// A total that is not the sum of its parts, and cells that are not those of the context.
+pub(super) fn contradictions(
+    _: &Engine,
+    _: Option<&Architecture>,
+    reading: &mut Reading,
+) -> Vec<Contradiction> {
+    let mut found: Vec<Contradiction> = other_cells(reading).into_iter().collect();
     for total in
         reading.figures.all.iter().filter(|figure| matches!(figure.topic, Topic::Cache | Topic::State))
     {
@@ -366,9 +432,10 @@ fn pairs(logged: &Figures, own: &Figures, topic: Topic) -> Vec<(usize, usize)> {
 /// One sentence: what the capacity is.
 pub(super) fn capacity(reading: &Reading) -> Option<String> {
     let settings = &reading.launch.settings;
-    let whole = reading.figures.of(Topic::Cache).filter_map(|figure| figure.of).max();
-    let sequences = settings.n_seq_max.unwrap_or(1);
-    let Some(cells) = settings.n_ctx.or(whole) else {
+    let whole = least_cache(reading);
+    let sequences = settings.n_seq_max.unwrap_or(1).max(1);
+    let cells = settings.n_ctx.into_iter().chain(whole.map(|(_, tokens)| tokens)).min();
+    let Some(cells) = cells else {
         reading.figures.first(Topic::State)?;
         return Some(format!(
             "The capacity is that of {sequences} recurrent states; the log shows no cache of tokens."
@@ -383,6 +450,9 @@ pub(super) fn capacity(reading: &Reading) -> Option<String> {
             group_digits(cells)
         ));
     }
-    let each = whole.filter(|cells_of_one| *cells_of_one < cells).unwrap_or(cells / sequences);
+    let each = match whole {
+        Some((cache, _)) if cache.streams > 1 => cache.cells.min(cells),
+        _ => cells / sequences,
+    };
     Some(format!("The capacity is {sequences} sequences of {} tokens each.", group_digits(each)))
 }

@@ -18,7 +18,9 @@ mod launch;
 mod line;
 mod llama_cpp;
 mod printed;
+mod repeated;
 mod sglang;
+mod stated;
 mod topic;
 mod vllm;
 mod words;
@@ -143,8 +145,10 @@ struct Reading {
     started: Vec<String>,
     /// What recomputing found to contradict.
     doubts: Vec<Contradiction>,
-    /// llama.cpp: the next cache is one of window layers.
-    window_next: bool,
+    /// llama.cpp: what the next cache is of.
+    next_cache: llama_cpp::CacheOf,
+    /// llama.cpp: the caches of cells for every token.
+    whole_caches: Vec<llama_cpp::WholeCache>,
     /// llama.cpp: a second model was loaded, such as a draft.
     other_model: bool,
 }
@@ -161,6 +165,7 @@ impl Reading {
             return;
         }
         self.figures = Figures::default();
+        self.launch.stated.start_again();
         self.started = vec![rank];
         self.launch.warn(
             "log",
@@ -173,11 +178,11 @@ impl Reading {
 struct Decoder {
     kind: EngineKind,
     read: fn(&Line, &mut Reading),
-    contradictions: fn(&Engine, &mut Reading) -> Vec<Contradiction>,
+    contradictions: fn(&Engine, Option<&Architecture>, &mut Reading) -> Vec<Contradiction>,
     recompute: fn(&Engine, &Architecture, &mut Reading) -> Result<()>,
     capacity: fn(&Reading) -> Option<String>,
     /// The version whose rules apply, where a log names none and the shape of its lines tells older ones.
-    version_of_lines: fn(&Figures) -> Option<&'static str>,
+    version_of_lines: fn(&Reading, Option<&Architecture>) -> Option<&'static str>,
 }
 
 const DECODERS: [Decoder; 3] = [
@@ -195,7 +200,7 @@ const DECODERS: [Decoder; 3] = [
         contradictions: sglang::contradictions,
         recompute: sglang::recompute,
         capacity: sglang::capacity,
-        version_of_lines: |_| None,
+        version_of_lines: |_, _| None,
     },
     Decoder {
         kind: EngineKind::LlamaCpp,
@@ -203,7 +208,7 @@ const DECODERS: [Decoder; 3] = [
         contradictions: llama_cpp::contradictions,
         recompute: llama_cpp::recompute,
         capacity: llama_cpp::capacity,
-        version_of_lines: |_| None,
+        version_of_lines: |_, _| None,
     },
 ];
 
@@ -264,8 +269,6 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         reading.launch.warn("log", format!("it also holds lines of {others}, which are left out"));
     }
     reading.figures.sort();
-    let (engine, version_from) = engine(decoder, &mut reading);
-    let mut contradictions = (decoder.contradictions)(&engine, &mut reading);
     let named = reading.launch.model.clone();
     let mut recomputed_as = None;
     let entry = named.as_deref().filter(|_| model.is_none()).and_then(known_model::find);
@@ -275,6 +278,11 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
         (None, Some(entry), Some(architecture)) => Some((entry.id.as_str(), architecture)),
         _ => None,
     };
+    let architecture = known.map(|(_, architecture)| architecture);
+    let (engine, version_from) = engine(decoder, architecture, &mut reading);
+    let mut contradictions = reading.launch.stated.contradictions();
+    contradictions.extend(repeated::contradictions(&reading));
+    contradictions.extend((decoder.contradictions)(&engine, architecture, &mut reading));
     if let Some((label, architecture)) = known {
         match (decoder.recompute)(&engine, architecture, &mut reading) {
             Ok(()) => recomputed_as = Some(label.to_owned()),
@@ -303,7 +311,12 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
 
 /// The engine at the version of the log, or at the newest that prints such lines. Builds of an untagged tree count from 0.1
 /// and say nothing.
-fn engine(decoder: &Decoder, reading: &mut Reading) -> (Engine, Option<VersionFrom>) {
+fn engine(
+    decoder: &Decoder,
+    architecture: Option<&Architecture>,
+    reading: &mut Reading,
+) -> (Engine, Option<VersionFrom>) {
+    let by_lines = (decoder.version_of_lines)(reading, architecture);
     let (kind, launch) = (decoder.kind, &mut reading.launch);
     let untagged = launch.version.as_ref().is_some_and(|version| version.starts_with("0.1.dev"));
     let named = launch.version.as_ref().filter(|_| !untagged && kind != EngineKind::LlamaCpp);
@@ -318,7 +331,6 @@ fn engine(decoder: &Decoder, reading: &mut Reading) -> (Engine, Option<VersionFr
     if untagged {
         launch.version = None;
     }
-    let by_lines = (decoder.version_of_lines)(&reading.figures);
     let (engine, from, taken) = match by_lines.and_then(|version| Some((version, at(version)?))) {
         Some((version, engine)) => (
             engine,

@@ -7,6 +7,7 @@ use super::figures::{Figure, Figures, capacity_of};
 use super::launch::{Key, Launch, kv_format, plain, reversed, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit};
+use super::stated::By;
 use super::topic::{Pattern, Topic};
 use super::{Contradiction, Reading};
 use crate::engine::{Engine, Quantity, Query, answer, report};
@@ -68,24 +69,26 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         if let Some(scan) = arguments {
             reading.starts_again(line, scan.at());
         }
-        reading.launch.model(line.value("model_path").or_else(|| line.value("model")));
+        let model = line.value("model_path").or_else(|| line.value("model"));
+        let by = if arguments.is_some() { By::Engine } else { By::Arguments };
+        reading.launch.model(model, by, line.number);
         reading.launch.read(line, KEYS);
         // Without it, data-parallel ranks are servers of their own.
         if line.value("enable_dp_attention") == Some("True")
             && let Some(ranks) = line.value("dp_size")
         {
-            reading.launch.set("dp", ranks, line.number);
+            reading.launch.state("dp", ranks, line.number);
         }
     }
     if let Some(found) = line.after("sglang==").and_then(|scan| version(&line.text[scan.at()..])) {
         reading.launch.seen = true;
-        reading.launch.version = Some(found);
+        reading.launch.version(Some(found), line.number);
     }
     reading.figures.add_matches(PATTERNS, line);
     if line.has(POOL_LINE)
         && let Some(length) = line.value("context_len")
     {
-        reading.launch.set("max_model_len", length, line.number);
+        reading.launch.state("max_model_len", length, line.number);
     }
     if pool(line, reading).is_none() && line.has(POOL) {
         let markers = [("#tokens:", ""), (" K size:", "GB"), ("V size:", "GB"), ("KV size:", "GB")];
@@ -145,7 +148,11 @@ fn tokens_of_rank(figures: &Figures, figure: &Figure) -> Option<u64> {
 }
 
 /// Tells the pools apart by their tokens, and finds a pool line that fits no pool.
-pub(super) fn contradictions(_: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
+pub(super) fn contradictions(
+    _: &Engine,
+    _: Option<&Architecture>,
+    reading: &mut Reading,
+) -> Vec<Contradiction> {
     tell_pools_apart(&mut reading.figures);
     let mut found = ranks_that_differ(&reading.figures);
     found.extend(pools_that_fit_nothing(&reading.figures, reading.launch.settings.dcp()));

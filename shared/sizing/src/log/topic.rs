@@ -36,6 +36,7 @@ topics! {
     OldTokens = "logged_kv_tokens", "the pool in tokens as if its blocks were split evenly over the groups of layers; not the capacity of a hybrid";
     Concurrency = "max_concurrency", "how many requests of the longest length fit: the capacity";
     Blocks = "num_blocks", "blocks of the pool, one of which is never handed out";
+    Override = "num_gpu_blocks_override", "blocks that the launch sets in place of those that the memory holds: the capacity";
     Needed = "needed_bytes_one_request", "what one request of the longest length needs, padding and batches in flight included";
     LongestLength = "estimated_max_model_len", "the longest request that would fit the memory there is";
     StorableTokens = "logged_kv_tokens", "tokens that the pool can store: blocks times their size";

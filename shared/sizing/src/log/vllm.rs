@@ -3,13 +3,18 @@
 //! Line shapes: vLLM 0.6 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/interface.py`,
 //! `model_executor/models/config.py`) and logs in public reports.
 
-use super::figures::{Figure, Figures, capacity_of};
+mod capacity;
+
+pub(super) use capacity::capacity;
+
+use super::figures::{Figure, Figures};
 use super::launch::{Key, Launch, kv_format, plain, reversed, truth, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit, whole};
+use super::stated::By;
 use super::topic::{Pattern, Topic};
 use super::{Contradiction, Reading};
-use crate::engine::{Engine, Quantity, Query, answer, prints_capacity_in_tokens, report};
+use crate::engine::{Engine, Quantity, Query, answer, groups_of_layers, prints_capacity_in_tokens, report};
 use crate::settings::Settings;
 use crate::{Architecture, Result, group_digits};
 
@@ -40,6 +45,15 @@ const PATTERNS: &[Pattern] = &[
         after: "%",
     },
     Pattern::new(Topic::Blocks, "GPU blocks:", Unit::Blocks, ""),
+    Pattern {
+        topic: Topic::Blocks,
+        within: "num_gpu_blocks_override=",
+        before: "Overriding num_gpu_blocks=",
+        unit: Unit::Blocks,
+        after: "with",
+    },
+    Pattern::new(Topic::Override, "num_gpu_blocks_override=", Unit::Blocks, ""),
+    Pattern::new(Topic::Override, "'num_gpu_blocks_override':", Unit::Blocks, ""),
     Pattern::new(Topic::Tokens, "GPU KV cache size:", Unit::Tokens, "tokens"),
     Pattern::new(
         Topic::StorableTokens,
@@ -85,28 +99,31 @@ const STARTS: [&str; 2] = ["LLM engine (v", "LLM engine (version "];
 pub(super) fn read(line: &Line, reading: &mut Reading) {
     if let Some(scan) = STARTS.iter().find_map(|start| line.after(start)) {
         reading.starts_again(line, scan.at());
-        reading.launch.version = version(&line.text[scan.at()..]).or(reading.launch.version.take());
-        reading.launch.model(line.value("model"));
+        reading.launch.version(version(&line.text[scan.at()..]), line.number);
+        reading.launch.model(line.value("model"), By::Engine, line.number);
         arguments(line, reading);
     } else if line.has("non-default args") || line.has("Namespace(") || line.has("vllm serve") {
         if line.has("vllm serve") {
             let first =
                 line.after("vllm serve ").and_then(|scan| line.unquoted(line.text[scan.at()..].trim_start()));
-            reading.launch.model(first.filter(|word| !word.starts_with('-')));
+            reading.launch.model(first.filter(|word| !word.starts_with('-')), By::Arguments, line.number);
         }
-        reading.launch.model(line.value("model"));
+        reading.launch.model(line.value("model"), By::Arguments, line.number);
         arguments(line, reading);
     } else if line.has("max_num_batched_tokens=") {
         reading.launch.read(line, &[BATCHED_TOKENS]);
     }
     if let Some(scan) = line.after("vLLM API server version").or_else(|| line.after("█  version")) {
         reading.launch.seen = true;
-        reading.launch.version = version(&line.text[scan.at()..]).or(reading.launch.version.take());
+        reading.launch.version(version(&line.text[scan.at()..]), line.number);
     }
     // A draft model prints the line too.
     let length = line.after("Using max model len").and_then(|mut scan| scan.number()?.whole());
     if let Some(length) = length.filter(|_| reading.launch.settings.max_model_len.is_none()) {
         reading.launch.set("max_model_len", &length.to_string(), line.number);
+    }
+    if line.has("Auto-fit max_model_len") {
+        reading.launch.stated.forget_longest();
     }
     if line.has("fp8 data type to store kv cache") {
         reading.launch.set("kv_dtype", "fp8", line.number);
@@ -158,12 +175,17 @@ fn concurrency(line: &Line, reading: &mut Reading) -> Option<()> {
     let start = line.text.find(CONCURRENCY)?;
     let printed = Printed::new(times, Unit::Times);
     reading.figures.add(Topic::Concurrency, printed, line, start, scan.at()).of = Some(length);
-    reading.launch.set("max_model_len", &length.to_string(), line.number);
+    reading.launch.state("max_model_len", &length.to_string(), line.number);
     Some(())
 }
 
 /// Finds the token line that its concurrency line contradicts, and gives it the meaning that it has in this version.
-pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Contradiction> {
+pub(super) fn contradictions(
+    engine: &Engine,
+    architecture: Option<&Architecture>,
+    reading: &mut Reading,
+) -> Vec<Contradiction> {
+    let one_group = has_one_group(engine, architecture, &reading.launch);
     let known = reading.launch.version.is_some() && engine.warning().is_none();
     let old = !prints_capacity_in_tokens(engine);
     let mut found = Vec::new();
@@ -173,8 +195,11 @@ pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Cont
             tokens.topic = Topic::OldTokens;
         }
         let Some((next, implied)) = contradicting(tokens, &concurrencies) else { continue };
-        let explained = old || !known;
-        let reason = if explained {
+        let explained = !one_group && (old || !known);
+        let reason = if one_group {
+            "all layers of this model are one group, of which the tokens are the capacity in every version, so one of them \
+             was changed or belongs to another start"
+        } else if explained {
             tokens.topic = Topic::OldTokens;
             "the concurrency line is the capacity: vLLM up to 0.20.0 prints the tokens as if its blocks were \
              divided evenly over the groups of layers"
@@ -198,6 +223,13 @@ pub(super) fn contradictions(engine: &Engine, reading: &mut Reading) -> Vec<Cont
     found
 }
 
+/// Whether the model is known to have all its layers in one group, whose blocks nothing divides.
+fn has_one_group(engine: &Engine, architecture: Option<&Architecture>, launch: &Launch) -> bool {
+    let settings = Settings { dp: None, ..launch.settings.clone() };
+    let query = architecture.and_then(|own| Query::new(own, engine.clone(), &settings).ok());
+    query.is_some_and(|query| groups_of_layers(&query).is_ok_and(|groups| groups <= 1))
+}
+
 /// The concurrency line of a token line, with the tokens that it implies, where they are others.
 fn contradicting<'f>(tokens: &Figure, concurrencies: &'f [Figure]) -> Option<(&'f Figure, Range)> {
     let behind = || concurrencies.iter().filter(|next| next.line >= tokens.line);
@@ -210,7 +242,15 @@ fn contradicting<'f>(tokens: &Figure, concurrencies: &'f [Figure]) -> Option<(&'
 
 /// The version whose rules a log without a version is read by, where its lines tell older ones: token lines that their
 /// concurrency contradicts.
-pub(super) fn version_of_lines(figures: &Figures) -> Option<&'static str> {
+pub(super) fn version_of_lines(
+    reading: &Reading,
+    architecture: Option<&Architecture>,
+) -> Option<&'static str> {
+    let figures = &reading.figures;
+    let older = format!("vllm@{NEWEST_OF_OLD_LINES}").parse().ok()?;
+    if has_one_group(&older, architecture, &reading.launch) {
+        return None;
+    }
     let concurrencies: Vec<_> = figures.of(Topic::Concurrency).cloned().collect();
     let is_old = |tokens: &Figure| contradicting(tokens, &concurrencies).is_some();
     figures.of(Topic::Tokens).any(is_old).then_some(NEWEST_OF_OLD_LINES)
@@ -254,6 +294,29 @@ impl Planner<'_> {
 
     /// The pool of one data-parallel engine.
     fn pool(&self, figures: &Figures, engine: Option<&str>) -> Option<Pool> {
+        // Blocks that are set are the pool, whatever the memory.
+        match self.inferred(figures, engine, Topic::Override, Quantity::NumBlocks) {
+            None => self.pool_of_memory(figures, engine),
+            set => set,
+        }
+    }
+
+    /// The pool that a figure on `topic` needs.
+    fn inferred(
+        &self,
+        figures: &Figures,
+        engine: Option<&str>,
+        topic: Topic,
+        quantity: Quantity,
+    ) -> Option<Pool> {
+        let range = figures.smallest_of(topic, engine)?.printed.range();
+        let low = self.least(quantity, range.low)?;
+        let above = self.least(quantity, range.high.next_up())?;
+        Some(Pool { low, high: above - 1, from: topic })
+    }
+
+    /// The same without blocks that are set.
+    fn pool_of_memory(&self, figures: &Figures, engine: Option<&str>) -> Option<Pool> {
         if let Some(least) = figures.smallest_of(Topic::Available, engine) {
             // Ranks of a pipeline have blocks of their own sizes, so any of them may be the one that is short.
             let own = figures.of(Topic::Available).filter(|figure| figure.is_of(engine));
@@ -265,12 +328,7 @@ impl Planner<'_> {
                 from: Topic::Available,
             });
         }
-        let inferred = |topic: Topic, quantity: Quantity| {
-            let range = figures.smallest_of(topic, engine)?.printed.range();
-            let low = self.least(quantity, range.low)?;
-            let above = self.least(quantity, range.high.next_up())?;
-            Some(Pool { low, high: above - 1, from: topic })
-        };
+        let inferred = |topic: Topic, quantity: Quantity| self.inferred(figures, engine, topic, quantity);
         inferred(Topic::Blocks, Quantity::NumBlocks)
             .or_else(|| inferred(Topic::Concurrency, Quantity::MaxConcurrency))
             .or_else(|| inferred(Topic::OldTokens, Quantity::LoggedKvTokens))
@@ -338,7 +396,8 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
         );
     }
     for (engine, pool) in &pools {
-        let Some(pool) = pool.as_ref().filter(|pool| pool.from != Topic::Available) else { continue };
+        let is_inferred = |pool: &&Pool| ![Topic::Available, Topic::Override].contains(&pool.from);
+        let Some(pool) = pool.as_ref().filter(is_inferred) else { continue };
         let line = reading.figures.smallest_of(pool.from, *engine).map_or(0, |figure| figure.line);
         let size = Range { low: pool.low as f64, high: pool.high as f64 }.in_gib();
         reading
@@ -351,11 +410,17 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             reading.concurrencies.extend(range);
         }
     }
+    let of_memory =
+        reading.figures.first(Topic::Available).and(planner.pool_of_memory(&reading.figures, None));
     let plain = |quantity| planner.figure(quantity, None).map(Range::exactly);
     for figure in &mut reading.figures.all {
         let pool = pools.iter().find(|(engine, _)| figure.is_of(*engine)).and_then(|(_, pool)| pool.as_ref());
         let pooled = |quantity| pool.map(|pool| planner.range(quantity, pool)).transpose();
         let inferred = pool.is_some_and(|pool| pool.from == figure.topic);
+        if figure.topic == Topic::Override {
+            figure.not_computed = Some("it is set".to_owned());
+            continue;
+        }
         if inferred && figure.topic != Topic::Available {
             figure.not_computed = Some("the pool is inferred from it".to_owned());
             continue;
@@ -365,6 +430,9 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             Topic::AttentionBlock => Some(plain(Quantity::AttentionBlockSize)?),
             Topic::Tokens | Topic::OldTokens => pooled(Quantity::LoggedKvTokens)?,
             Topic::Concurrency => pooled(Quantity::MaxConcurrency)?,
+            Topic::Blocks if pool.is_some_and(|pool| pool.from == Topic::Override) => {
+                of_memory.as_ref().map(|pool| planner.range(Quantity::NumBlocks, pool)).transpose()?
+            }
             Topic::Blocks => pooled(Quantity::NumBlocks)?,
             Topic::LongestLength => pooled(Quantity::EstimatedMaxModelLen)?,
             Topic::StorableTokens => {
@@ -381,97 +449,4 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
         };
     }
     Ok(())
-}
-
-/// One sentence: what the capacity is.
-pub(super) fn capacity(reading: &Reading) -> Option<String> {
-    let figures = &reading.figures;
-    let length = reading.launch.settings.max_model_len;
-    let request = length.map_or("one request of the longest length".to_owned(), |length| {
-        format!("one request of {} tokens", group_digits(length))
-    });
-    if let Some(needed) = figures.first(Topic::Needed) {
-        let there =
-            figures.smallest(Topic::Available).map(|figure| format!(" and {} are there", figure.printed));
-        let longest = figures.first(Topic::LongestLength);
-        let fits = longest.map(|figure| format!("; a request of at most {} would fit", figure.printed));
-        let (there, fits) = (there.unwrap_or_default(), fits.unwrap_or_default());
-        return Some(format!("The start is refused: {request} needs {}{there}{fits}.", needed.printed));
-    }
-    if let Some(tokens) = figures.smallest(Topic::StorableTokens) {
-        return Some(format!(
-            "The start is refused: {request} does not fit the pool, which stores {}.",
-            tokens.printed
-        ));
-    }
-    let engines = figures.engines(POOL_TOPICS);
-    if figures.first(Topic::Concurrency).is_none() {
-        return without_concurrency(reading, &engines);
-    }
-    let several = engines.len() < 2 && figures.of(Topic::Concurrency).count() > 1;
-    let parallel = engines.is_empty() && reading.launch.settings.dp > Some(1);
-    let sentence = capacity_of(&engines, |engine| requests_at_once(figures, engine))?;
-    Some(match (several, parallel) {
-        (true, _) => sentence.replacen("The capacity", "The capacity of the engine that has least", 1),
-        (false, true) => sentence.replacen("The capacity", "The capacity of each data-parallel engine", 1),
-        (false, false) => sentence,
-    })
-}
-
-/// `33.04 requests of 32,768 tokens at once, about …` of one engine's pool.
-fn requests_at_once(figures: &Figures, engine: Option<&str>) -> Option<String> {
-    let times = figures.smallest_of(Topic::Concurrency, engine)?;
-    let line =
-        figures.smallest_of(Topic::Tokens, engine).or_else(|| figures.smallest_of(Topic::OldTokens, engine));
-    let range = implied(times.printed, times.of);
-    let fits = |value: f64| (range.low - 1.0..=range.high + 1.0).contains(&value);
-    let tokens = match line {
-        Some(line) if fits(line.printed.value()) => format!("which is {}", line.printed),
-        other => {
-            let (how, tokens) = match times.printed.value() {
-                0.0 => ("at most", range.high),
-                _ => ("about", range.low.midpoint(range.high)),
-            };
-            let tokens = whole(tokens).map_or_else(|| "many".to_owned(), group_digits);
-            let not = other.map(|line| format!("; the {} of line {} are not it", line.printed, line.line));
-            format!("{how} {tokens} tokens at that length{}", not.unwrap_or_default())
-        }
-    };
-    Some(format!(
-        "{} requests of {} tokens at once, {tokens}",
-        times.printed.to_string().trim_end_matches('x'),
-        group_digits(times.of.unwrap_or(0)),
-    ))
-}
-
-/// The capacity of a log whose concurrency line is missing or cannot be read: recomputed where the model is known, else
-/// the token line's where its version computes it from the concurrency.
-fn without_concurrency(reading: &Reading, engines: &[&str]) -> Option<String> {
-    let figures = &reading.figures;
-    let why = match figures.unreadable(Topic::Concurrency) {
-        Some(line) => format!("the concurrency in line {line} cannot be read"),
-        None => "the log has no concurrency line".to_owned(),
-    };
-    let length = reading.launch.settings.max_model_len;
-    if let (Some(first), Some(length)) = (reading.concurrencies.first(), length) {
-        let least = reading.concurrencies.iter().fold(*first, |a, b| if b.low < a.low { *b } else { a });
-        let each = if reading.concurrencies.len() > 1 { " of the engine that has least" } else { "" };
-        return Some(format!(
-            "The capacity{each} is {} requests of {} tokens at once, recomputed; {why}.",
-            least.in_times().trim_end_matches('x'),
-            group_digits(length),
-        ));
-    }
-    let line = figures.smallest(Topic::Tokens).or_else(|| figures.smallest(Topic::OldTokens))?;
-    if line.topic == Topic::Tokens && reading.launch.version.is_some() {
-        let one = capacity_of(engines, |engine| {
-            let tokens = figures.smallest_of(Topic::Tokens, engine)?.printed;
-            Some(format!("{tokens} in requests of the longest length"))
-        })?;
-        return Some(format!("{}; {why}.", one.trim_end_matches('.')));
-    }
-    Some(format!(
-        "The capacity is unknown: the {} of line {} are it only where every layer keeps every token, and {why}.",
-        line.printed, line.line
-    ))
 }

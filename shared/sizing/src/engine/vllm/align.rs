@@ -6,6 +6,7 @@ use super::Setup;
 use super::layers::Blocks;
 use super::storage::LatentReader;
 use crate::engine::gpu::Family;
+use crate::fact::Fact;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Mixer, Recurrence};
 use crate::settings::{GdnPrefillBackend, MambaCacheMode};
@@ -16,6 +17,8 @@ use crate::{Error, Result};
 const MLA_HYBRID_ALIGNMENT: u64 = 128;
 /// Tokens between two states that FlashInfer's gated DeltaNet prefill can export.
 const GDN_EXPORT_ALIGNMENT: u64 = 64;
+/// Tokens of a chunk where the config names none (`ModelConfig.get_mamba_chunk_size`).
+const DEFAULT_MAMBA_CHUNK: u64 = 2048;
 /// Kernel blocks of FlashAttention, FlashInfer and Triton.
 const KERNEL_BLOCK: u64 = 16;
 
@@ -33,7 +36,9 @@ impl Setup<'_> {
         let base = self.base_block()?;
         let mut state = 0;
         for mixer in self.mixers() {
-            if let Mixer::Recurrent(recurrent) = mixer {
+            if let Mixer::Recurrent(recurrent) = mixer
+                && !self.convolutions_are_windows()
+            {
                 state = self.state_bytes(recurrent)?.max(state);
             }
         }
@@ -124,12 +129,20 @@ impl Setup<'_> {
         if !self.rules.aligned_by_kernels {
             return self.alignment_of_configs();
         }
-        let alignment =
-            if self.has_latents() { base.max(MLA_HYBRID_ALIGNMENT) } else { base.max(KERNEL_BLOCK) };
+        let alignment = self.kernel_alignment(base);
+        // A state for every block begins at a chunk of the model's kernels (`_align_hybrid_block_size`).
+        if self.cache_mode == MambaCacheMode::All {
+            let chunk = self.architecture.mamba_chunk().map_or(DEFAULT_MAMBA_CHUNK, Fact::get);
+            return lcm(chunk.max(1), alignment);
+        }
         if self.cache_mode == MambaCacheMode::Align && self.gdn_exports_states() && self.only_gdn_states() {
             return lcm(alignment, GDN_EXPORT_ALIGNMENT);
         }
         alignment
+    }
+
+    fn kernel_alignment(&self, base: u64) -> u64 {
+        base.max(if self.has_latents() { MLA_HYBRID_ALIGNMENT } else { KERNEL_BLOCK })
     }
 
     fn has_latents(&self) -> bool {

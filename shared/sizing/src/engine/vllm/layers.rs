@@ -6,6 +6,7 @@ use super::spec::{Kind, Spec};
 use super::storage::{EntryOf, LatentReader};
 use crate::architecture::LayerClass;
 use crate::engine::Quantity;
+use crate::engine::shard::shard_count;
 use crate::fact::Fact;
 use crate::mixer::{CompressedAttention, Heads, IndexKeys, Latent, Mixer, Recurrent};
 use crate::settings::MambaCacheMode;
@@ -36,7 +37,9 @@ impl Setup<'_> {
                 continue;
             }
             for mixer in &class.mixers {
-                for spec in self.specs(mixer, blocks)? {
+                let window = self.window_of_convolution(class, mixer)?;
+                let specs = window.map_or_else(|| self.specs(mixer, blocks), |spec| Ok(vec![spec]))?;
+                for spec in specs {
                     add(&mut sets, spec, &class.layers);
                 }
             }
@@ -119,6 +122,27 @@ impl Setup<'_> {
             }
             Mixer::None => Vec::new(),
         })
+    }
+
+    /// Inkling keeps the inputs of its convolutions as a window of `kernel` tokens in blocks of as many, of the rank's K/V
+    /// heads: K and V of each, and its share of the two residual streams (vLLM 0.29 and later,
+    /// `models/inkling/nvidia/sconv_swa_attn.py`).
+    fn window_of_convolution(&self, class: &LayerClass, mixer: &Mixer) -> Result<Option<Spec>> {
+        let Mixer::Recurrent(Recurrent { conv: Some(conv), .. }) = mixer else { return Ok(None) };
+        let heads = class.mixers.iter().find_map(Mixer::heads).filter(|_| self.convolutions_are_windows());
+        let Some(heads) = heads else { return Ok(None) };
+        let (all, kernel) = (heads.kv_heads.get().max(1), conv.kernel.get());
+        let own = shard_count(&heads.kv_heads, self.settings.tp())?.get();
+        let width = self.settings.conv_dtype.unwrap_or(self.model_dtype).bytes_per_value();
+        let bytes = (conv.channels.get() / all).checked_mul(own).and_then(|values| values.checked_mul(width));
+        let bytes = bytes.ok_or_else(|| Error::overflow("a token of a convolution"))?;
+        let kind = Kind::LatentWindow { window: kernel, state: true };
+        Ok(Some(Spec { shape: [own, conv.channels.get() / all, 0], ..plain(kind, kernel.max(1), bytes) }))
+    }
+
+    /// Whether convolutions beside attention are kept as windows of tokens.
+    pub(super) fn convolutions_are_windows(&self) -> bool {
+        self.architecture.model_type().is_some_and(|class| class.starts_with("inkling"))
     }
 
     /// Whether its layers have a cache of their own here: Hunyuan's layers that share one in the config do not share it in
@@ -236,7 +260,7 @@ impl Setup<'_> {
             MambaCacheMode::Align => {
                 Kind::State { pages: 2 + drafts + self.prefill_checkpoints(&recurrent.recurrence) }
             }
-            MambaCacheMode::All => Kind::StatePerBlock,
+            MambaCacheMode::All => Kind::StatePerBlock { more: drafts },
         };
         let bytes = self.state_bytes(recurrent)?;
         Ok(Spec { padded: blocks.state_page, ..plain(kind, blocks.attention, bytes) })
@@ -270,6 +294,20 @@ impl Setup<'_> {
                 }
                 Mixer::Mla(_) if self.keeps_heads_of_latents() => {
                     add(Quantity::KvBytes, "K and V of every head of this class are cached, not the latent");
+                }
+                Mixer::Recurrent(_) if self.convolutions_are_windows() => {
+                    add(
+                        Quantity::StateBytes,
+                        "convolutions keep their inputs as a window, the newest token's among them",
+                    );
+                }
+                Mixer::Recurrent(_) if self.replicates() => {
+                    add(Quantity::StateBytes, "every rank has the whole convolution");
+                }
+                Mixer::Full(_) | Mixer::Sliding { .. } if self.replicates() => {
+                    for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
+                        add(quantity, "every rank has all heads");
+                    }
                 }
                 Mixer::IndexedFull(..) => add(Quantity::StateBytes, ring),
                 Mixer::Dsa { index: Some(keys), .. } if keys.pool.get() > 1 => {

@@ -37,6 +37,9 @@ use ranks::Ranks;
 use rules::Rules;
 use spec::Flight;
 
+/// Tokens of the largest block in the list of sizes of the newest version whose list is known.
+const LARGEST_BLOCK: u64 = 256;
+
 /// The model and the settings, with what the engine assumes where nothing is set.
 #[derive(Debug)]
 struct Setup<'q> {
@@ -277,6 +280,28 @@ impl Setup<'_> {
                 warnings.push(Warning::new("architectures", what));
             }
         }
+        if self.engine.at_least(&[0, 20, 1]) && !self.engine.at_least(&[0, 20, 2]) {
+            let what = "0.20.0 prints the tokens of the pool by its groups and 0.20.2 by its requests; which of them 0.20.1 \
+                        prints is not known, and the former is taken";
+            warnings.push(Warning::new("engine", what));
+        }
+        if let Some(block) = self.settings.block_size.filter(|block| *block > LARGEST_BLOCK) {
+            let what = format!(
+                "{block} tokens, and the versions whose list of sizes is known take at most {LARGEST_BLOCK} \
+                 (`BlockSize` of config/cache.py: up to 128 in 0.9, up to {LARGEST_BLOCK} with the format fp8_ds_mla)"
+            );
+            warnings.push(Warning::new("block_size", what));
+        }
+        if self.replicates() {
+            let what = "vLLM gives every rank all heads of this class; its alignment of pages to divided heads was not \
+                        checked against an answer of its planner";
+            warnings.push(Warning::new("tp", what));
+        }
+        if self.convolutions_are_windows() {
+            let what = "vLLM's pages for these convolutions follow its documentation (0.29 and later) and were not checked \
+                        against an answer of its planner";
+            warnings.push(Warning::new("engine", what));
+        }
         let mixers = || self.architecture.classes().iter().flat_map(|class| &class.mixers);
         if self.settings.hybrid_manager.is_none() && self.has_chunks() {
             let what = if self.hybrid_by_default() {
@@ -312,6 +337,17 @@ fn cache_mode(
     rules: Rules,
     warnings: &mut Vec<Warning>,
 ) -> MambaCacheMode {
+    if architecture.model_type() == Some("zaya") {
+        // `ZayaForCausalLM` asserts it.
+        if settings.prefix_caching == Some(true)
+            || settings.mamba_cache_mode.is_some_and(|mode| mode != MambaCacheMode::None)
+        {
+            let what =
+                "vLLM refuses to keep prefixes of ZAYA (`models/zaya.py`); its states are kept without them";
+            warnings.push(Warning::new("prefix_caching", what));
+        }
+        return MambaCacheMode::None;
+    }
     let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
         (Some(mode), _) => mode,
         (None, Some(true)) => MambaCacheMode::Align,
@@ -323,6 +359,13 @@ fn cache_mode(
         .iter()
         .flat_map(|class| &class.mixers)
         .any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
+    // Inkling's convolutions are windows of tokens.
+    let states = states && !architecture.model_type().is_some_and(|class| class.starts_with("inkling"));
+    let of_qwen = architecture.model_type().is_some_and(|class| class.starts_with("qwen"));
+    if states && mode == MambaCacheMode::All && of_qwen {
+        let what = "vLLM refuses the mode all for Qwen's linear attention (`models/qwen3_5.py`); set align";
+        warnings.push(Warning::new("mamba_cache_mode", what));
+    }
     if states && mode == MambaCacheMode::All && rules.no_all_mode {
         warnings.push(Warning::new("mamba_cache_mode", "this version of vLLM no longer has the mode all"));
     }
@@ -359,6 +402,15 @@ fn flight(
         encoder_tokens: batch_tokens,
         dcp: settings.dcp(),
     }
+}
+
+/// Groups of layers that vLLM makes of a query's model.
+///
+/// # Errors
+///
+/// Settings that do not fit the model.
+pub(crate) fn groups_of_layers(query: &Query<'_>) -> Result<usize> {
+    Ok(VllmPlan::new(query)?.grouping.groups.len())
 }
 
 /// Whether the token line of `engine`, a version of vLLM, is what the pool holds in requests of the longest length.

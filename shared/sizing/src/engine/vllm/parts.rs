@@ -90,7 +90,7 @@ impl VllmPlan<'_> {
             | Kind::LatentWindow { window, .. }
             | Kind::Chunk { chunk: window } => Some(window.min(length) / shared_by),
             Kind::Cross { output } => output,
-            Kind::State { .. } | Kind::StatePerBlock | Kind::Ring => None,
+            Kind::State { .. } | Kind::StatePerBlock { .. } | Kind::Ring => None,
         }
     }
 
@@ -98,8 +98,9 @@ impl VllmPlan<'_> {
     /// request.
     pub(super) fn state_blocks(&self) -> Result<u64> {
         let states = || self.grouping.groups.iter().filter(|group| group.sets[0].spec.is_state());
-        let grow =
-            states().flat_map(|group| &group.sets).any(|set| matches!(set.spec.kind, Kind::StatePerBlock));
+        let grow = states()
+            .flat_map(|group| &group.sets)
+            .any(|set| matches!(set.spec.kind, Kind::StatePerBlock { .. }));
         let length = if grow { self.longest()? } else { 0 };
         Ok(states().map(|group| group.blocks(length, self.flight)).sum())
     }
@@ -112,9 +113,10 @@ pub(super) fn kind_of(kind: Kind) -> Quantity {
         Kind::Window { .. } | Kind::Chunk { .. } | Kind::LatentWindow { state: false, .. } => {
             Quantity::WindowBytes
         }
-        Kind::State { .. } | Kind::StatePerBlock | Kind::Ring | Kind::LatentWindow { state: true, .. } => {
-            Quantity::StateBytes
-        }
+        Kind::State { .. }
+        | Kind::StatePerBlock { .. }
+        | Kind::Ring
+        | Kind::LatentWindow { state: true, .. } => Quantity::StateBytes,
         Kind::Cross { .. } => Quantity::CrossBytes,
     }
 }

@@ -39,8 +39,8 @@ pub(super) enum Kind {
     Chunk { chunk: u64 },
     /// Recurrent and convolution state: this many pages a request.
     State { pages: u64 },
-    /// A state for every block (older versions).
-    StatePerBlock,
+    /// A state for every block, and `more` (older versions).
+    StatePerBlock { more: u64 },
     /// One block a request, overwritten in place.
     Ring,
     /// K and V of an encoder's output of so many tokens, where their number is known.
@@ -89,7 +89,7 @@ impl Spec {
     /// Bytes of one block, without padding.
     pub(super) fn content(&self) -> Result<u64> {
         match self.kind {
-            Kind::State { .. } | Kind::StatePerBlock => Ok(self.entry_bytes),
+            Kind::State { .. } | Kind::StatePerBlock { .. } => Ok(self.entry_bytes),
             _ => self
                 .entries()
                 .checked_mul(self.entry_bytes)
@@ -124,7 +124,7 @@ impl Spec {
             Kind::LatentWindow { window, .. } => kept(window.saturating_sub(1)) + 1,
             Kind::Chunk { chunk } => kept(chunk),
             Kind::State { pages } => pages,
-            Kind::StatePerBlock => length.div_ceil(self.block),
+            Kind::StatePerBlock { more } => length.div_ceil(self.block).saturating_add(more),
             Kind::Ring => 1,
             Kind::Cross { .. } => flight.encoder_tokens.div_ceil(self.block),
         }
@@ -162,7 +162,7 @@ impl Spec {
 
     /// Whether it is a recurrent state.
     pub(super) fn is_state(&self) -> bool {
-        matches!(self.kind, Kind::State { .. } | Kind::StatePerBlock)
+        matches!(self.kind, Kind::State { .. } | Kind::StatePerBlock { .. })
     }
 
     /// Whether layers of both kinds always need the same blocks, so that they may share a block table.

@@ -39,10 +39,21 @@ pub(super) enum EntryOf {
 impl Setup<'_> {
     /// One token's K and V on one rank.
     pub(super) fn heads_row(&self, heads: &Heads) -> Result<u64> {
-        let on_rank = shard_count(&heads.kv_heads, self.settings.tp())?.get();
+        let on_rank = shard_count(&heads.kv_heads, self.ranks_of_heads())?.get();
         let k = self.side(self.settings.k_dtype, heads.k_width.get())?;
         let v = self.side(self.settings.v_dtype, heads.v_width.get())?;
         multiply(on_rank, k + v)
+    }
+
+    /// Whether every rank has all heads and the whole state: ZAYA's attention is not divided (vLLM 0.29 and later,
+    /// `model_executor/models/zaya.py`: "CCA currently replicates heads on every rank").
+    pub(super) fn replicates(&self) -> bool {
+        self.settings.tp() > 1 && self.architecture.model_type() == Some("zaya")
+    }
+
+    /// Ranks that share heads and states.
+    fn ranks_of_heads(&self) -> u64 {
+        if self.replicates() { 1 } else { self.settings.tp() }
     }
 
     fn side(&self, own: Option<KvFormat>, width: u64) -> Result<u64> {
@@ -205,7 +216,7 @@ impl Setup<'_> {
     /// Values of the convolution's window, which is longer by the drafts except before Mamba-1.
     fn conv_values(&self, recurrent: &Recurrent) -> Result<u64> {
         let Some(conv) = &recurrent.conv else { return Ok(0) };
-        let tp = self.settings.tp();
+        let tp = self.ranks_of_heads();
         let mut columns = conv.kernel.get().saturating_sub(1);
         let mut channels = conv.channels.get();
         match &recurrent.recurrence {
@@ -228,7 +239,7 @@ impl Setup<'_> {
     }
 
     fn split(&self, count: &Fact) -> Result<u64> {
-        let tp = self.settings.tp();
+        let tp = self.ranks_of_heads();
         if count.get().is_multiple_of(tp) {
             return Ok(count.get() / tp);
         }

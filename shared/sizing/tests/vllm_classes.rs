@@ -1,0 +1,93 @@
+//! Rules of vLLM for one class or mode, against its sources and documentation.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "in tests a panic is the report, and these figures are exact"
+)]
+
+#[allow(dead_code, reason = "no catalogued model is asked for here")]
+#[path = "support/asked.rs"]
+mod asked;
+
+use asked::{figure, report_of};
+use kvscope_sizing::{Architecture, read_config};
+
+fn falcon(chunk: &str) -> Architecture {
+    let config = format!(
+        r#"{{"model_type": "falcon_h1", "num_hidden_layers": 4, "hidden_size": 2048, "dtype": "bfloat16",
+            "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072, "mamba_n_heads": 48,
+            "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4{chunk}}}"#
+    );
+    read_config(&config).unwrap()
+}
+
+/// A state of 48 × 64 × 256 × 2 + 3 × 3584 × 2 = 1,594,368 B is 1557 tokens of 2 × 2 × 128 × 2 B. With a state for every
+/// block they are whole chunks of Mamba's (`_align_hybrid_block_size`: `lcm(chunk, kernel block)`): 7 × 256, or one of 2048
+/// where the config names none (`get_mamba_chunk_size`).
+#[test]
+fn states_of_every_block_begin_at_a_chunk() {
+    let block = |chunk: &str, mode: &str| {
+        let asked = [("mamba_cache_mode", mode), ("max_model_len", "8192")];
+        figure(&falcon(chunk), "vllm@0.25", &asked, "attention_block_size")
+    };
+    let stated = r#", "mamba_chunk_size": 256"#;
+    assert_eq!(block(stated, "none"), 1568.0);
+    assert_eq!(block(stated, "all"), 1792.0);
+    assert_eq!(block("", "all"), 2048.0);
+    // ⌈8192 / 1792⌉ and a page for each of two drafts, of 4 layers that are a group each with their attention.
+    let asked = [("mamba_cache_mode", "all"), ("max_model_len", "8192"), ("num_speculative_tokens", "2")];
+    assert_eq!(figure(&falcon(stated), "vllm@0.25", &asked, "state_blocks_per_request"), 7.0);
+}
+
+/// `models/zaya.py`: "CCA currently replicates heads on every rank", and no prefix is kept.
+#[test]
+fn zaya_is_whole_on_every_rank() {
+    let zaya = read_config(
+        r#"{"model_type": "zaya", "architectures": ["ZayaForCausalLM"], "hidden_size": 2048, "head_dim": 128,
+            "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "cca_time0": 2, "cca_time1": 2,
+            "layer_types": ["hybrid", "hybrid"], "torch_dtype": "bfloat16", "max_position_embeddings": 8192}"#,
+    )
+    .unwrap();
+    for part in ["kv_bytes", "state_bytes"] {
+        let one = figure(&zaya, "vllm", &[("context", "1000")], part);
+        assert!(one > 0.0);
+        assert_eq!(figure(&zaya, "vllm", &[("context", "1000"), ("tp", "2")], part), one, "{part}");
+    }
+    let told = report_of(&zaya, "vllm", &[("context", "1000"), ("prefix_caching", "true")]).warnings;
+    assert!(told.iter().any(|warning| warning.message.contains("refuses to keep prefixes")), "{told:?}");
+}
+
+/// Inkling (<https://docs.vllm.ai/en/latest/api/vllm/models/inkling/nvidia/sconv_swa_attn/>): a token of the convolutions is
+/// 128 + 128 + 2 × 1024 / 8 = 512 values for each of 8 heads, 8192 B; a block of 4 of them is half an attention page of 16
+/// tokens × 4096 B and so has 8. A request of 100 tokens has ⌈100 / 8⌉ + 1 blocks in each of 6 layers.
+#[test]
+fn inklings_convolutions_are_windows_of_tokens() {
+    let inkling = read_config(
+        r#"{"model_type": "inkling_text", "architectures": ["InklingForConditionalGeneration"], "num_hidden_layers": 6,
+            "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+            "swa_num_key_value_heads": 8, "swa_head_dim": 128, "sconv_kernel_size": 4, "torch_dtype": "bfloat16",
+            "max_position_embeddings": 8192}"#,
+    )
+    .unwrap();
+    let state = |tp: &str| figure(&inkling, "vllm", &[("context", "100"), ("tp", tp)], "state_bytes");
+    assert_eq!(state("1"), 6.0 * 14.0 * 65_536.0);
+    assert_eq!(state("2"), 6.0 * 14.0 * 32_768.0);
+    assert_eq!(figure(&inkling, "vllm", &[("context", "100")], "attention_block_size"), 16.0);
+    let told = report_of(&inkling, "vllm", &[("context", "100")]).warnings;
+    assert!(told.iter().all(|warning| warning.field != "prefix_caching"), "{told:?}");
+}
+
+/// What no source says is told: which token line 0.20.1 prints, and blocks beyond the lists of sizes that are known.
+#[test]
+fn what_no_source_says_is_told() {
+    let told = |engine: &str, asked: &[(&str, &str)], field: &str| {
+        let found = report_of(&falcon(""), engine, asked).warnings;
+        found.iter().any(|warning| warning.field == field && warning.message.contains("known"))
+    };
+    let length = ("max_model_len", "8192");
+    assert!(told("vllm@0.20.1", &[length], "engine"));
+    assert!(!told("vllm@0.20.0", &[length], "engine") && !told("vllm@0.20.2", &[length], "engine"));
+    assert!(told("vllm", &[length, ("block_size", "512")], "block_size"));
+    assert!(!told("vllm", &[length, ("block_size", "256")], "block_size"));
+}
