@@ -94,20 +94,20 @@ fn text(rows: &[CheckedClaim]) -> String {
 
 fn exact_rows(rows: &[CheckedClaim]) -> Figures {
     let header =
-        ["id", "source", "origin", "published", "unit", "computed", "difference", "assumption", "verdict"];
+        ["id", "source", "published", "unit", "computed", "difference", "assumption", "verdict", "origin"];
     let mut table = Figures::new(9, &header);
     let number = |figure: Option<Ratio>| figure.map_or(String::new(), |figure| figure.as_f64().to_string());
     for row in rows {
         table.row([
             row.claim.id.clone(),
             row.claim.source.clone(),
-            row.claim.origin.name().to_owned(),
             row.claim.published.to_string(),
             row.claim.unit.name().to_owned(),
             number(row.computed),
             number(row.difference),
             row.claim.assumption.clone().unwrap_or_default(),
             row.verdict.clone(),
+            row.claim.origin.name().to_owned(),
         ]);
     }
     table
