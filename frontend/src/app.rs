@@ -9,20 +9,24 @@ use leptos::prelude::*;
 use crate::agent_client;
 use crate::erased::{mark, nothing, on, part, words};
 use crate::files;
+use crate::find::{Door, find};
+use crate::own_link;
 use crate::state::{Agent, Look, Page, THEMES};
 use crate::ui::follow;
 use crate::views::claims::claims_room;
 use crate::views::growth::GrowthRoom;
 use crate::views::log::{self, log_room};
 use crate::views::measure::MeasureRoom;
+use crate::views::models::models_room;
 use crate::views::versions::versions_room;
 
-const DOORS: [(Room, &str); 5] = [
-    (Room::Growth, "Growth"),
-    (Room::Versions, "Versions"),
-    (Room::Claims, "Claims"),
-    (Room::Log, "Log"),
-    (Room::Measure, "Measure"),
+const DOORS: &[Door] = &[
+    (Room::Growth, "Growth", "curves over context, layers, components, memory, engine"),
+    (Room::Versions, "Versions", "what changed between two, compare, family"),
+    (Room::Models, "Models", "table of all versions, sort, slope, fixed"),
+    (Room::Claims, "Claims", "published figures, verdicts"),
+    (Room::Log, "Log", "start-up log of an engine"),
+    (Room::Measure, "Measure", "runs, bench, latency, residuals"),
 ];
 
 /// The page.
@@ -34,10 +38,12 @@ pub(crate) fn App() -> impl IntoView {
     provide_context(page);
     leptos::task::spawn_local(async move { page.set_agent(agent_client::version().await) });
     accept_drops(page);
+    own_link::open(page);
 
     let room = move || match page.room() {
         Room::Growth => view! { <GrowthRoom/> }.into_any(),
         Room::Versions => versions_room(page),
+        Room::Models => models_room(page),
         Room::Claims => claims_room(page),
         Room::Log => log_room(page),
         Room::Measure => view! { <MeasureRoom/> }.into_any(),
@@ -69,11 +75,12 @@ fn header(page: Page, look: Look) -> AnyView {
         view! { <option value=name prop:selected=is_chosen>{name}</option> }.into_any()
     };
     let themes: Vec<AnyView> = THEMES.into_iter().map(theme).collect();
-    let doors: Vec<AnyView> = DOORS.into_iter().map(|(room, name)| door(page, room, name)).collect();
+    let doors: Vec<AnyView> = DOORS.iter().map(|(room, name, _)| door(page, *room, name)).collect();
     view! {
         <header class="top">
             <span class="wordmark">"kvscope"</span>
             <nav aria-label="Rooms">{doors}</nav>
+            {find(page, DOORS)}
             <span class="agent" data-agent=mark(is_there)>{words(agent)}</span>
             <label class="theme">"theme " <select on:change=on(choose)>{themes}</select></label>
         </header>

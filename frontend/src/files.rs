@@ -5,12 +5,15 @@ use kvscope_protocol::Room;
 use kvscope_protocol::run::{Run, read_lines};
 use kvscope_sizing::record::read_record;
 use kvscope_sizing::{
-    Architecture, GgufRead, Unknown, first_part, is_gguf, is_gguf_name, model_file, read_config, read_gguf,
+    Architecture, GgufRead, Unknown, first_part, is_gguf, is_gguf_name, model_file, read_config_and_value,
+    read_gguf,
 };
 use leptos::prelude::*;
+use serde_json::Value;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::File;
 
+use crate::own_link;
 use crate::state::{Model, Page, Shared, Source, Step};
 
 /// As the command line has it.
@@ -56,7 +59,7 @@ fn open_as(page: Page, file: &File, name: String) {
         match read(&file, &name).await {
             Ok(Content::Text(text)) => take(page, &name, &text),
             Ok(Content::Gguf(architecture)) => {
-                show_model(page, own_model(page, &name, Source::Gguf, *architecture));
+                show_model(page, own_model(page, &name, Source::Gguf, *architecture, None));
             }
             Err(sentence) => page.refuse(&format!("{name}: {sentence}")),
         }
@@ -131,8 +134,10 @@ pub(crate) fn take_pasted(page: Page, text: &str) {
 fn take(page: Page, name: &str, text: &str) {
     let taken = match run_in(text) {
         Some(run) => run.map(|run| show_run(page, run)),
-        None => read_config(text)
-            .map(|architecture| show_model(page, own_model(page, name, Source::Config, architecture)))
+        None => read_config_and_value(text, Unknown::Warn)
+            .map(|(architecture, config)| {
+                show_model(page, own_model(page, name, Source::Config, architecture, Some(config)));
+            })
             .map_err(|error| error.to_string()),
     };
     if let Err(sentence) = taken {
@@ -166,20 +171,27 @@ fn show_run(page: Page, run: Run) {
     });
 }
 
-fn own_model(page: Page, name: &str, source: Source, architecture: Architecture) -> Model {
+fn own_model(
+    page: Page,
+    name: &str,
+    source: Source,
+    architecture: Architecture,
+    config: Option<Value>,
+) -> Model {
     let kind = architecture.model_type().unwrap_or("own config").to_owned();
     let shown = architecture.name().unwrap_or(&kind).to_owned();
     let plain = format!("{shown} ({name})");
     page.opened.with_untracked(|opened| {
         let is_new = |label: &String| opened.models.iter().all(|model| model.name != *label);
         let labels = std::iter::once(plain).chain((2..).map(|number| format!("{shown} ({name}, {number})")));
-        let number = opened.models.len() + 1;
+        let number = opened.models.iter().map(|model| model.number()).max().unwrap_or(0) + 1;
         Model {
             id: format!("{}{number}", Model::OWN),
             name: labels.into_iter().find(is_new).unwrap_or_default(),
             family: kind.clone(),
             source,
             architecture,
+            config,
         }
     })
 }
@@ -190,6 +202,7 @@ fn show_model(page: Page, model: Model) {
     // A config that is opened beside a log is the model of the log.
     if untrack(|| page.room()) == Room::Log {
         page.log_model.set(Some(id));
+        own_link::keep(page);
         return;
     }
     page.change(Step::Push, |view| {
@@ -197,4 +210,5 @@ fn show_model(page: Page, model: Model) {
         view.models.push(id.clone());
         view.selected = Some(id);
     });
+    own_link::keep(page);
 }

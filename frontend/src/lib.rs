@@ -11,6 +11,8 @@ mod bench;
 mod canvas;
 mod erased;
 mod files;
+mod find;
+mod own_link;
 mod state;
 mod ui;
 mod views;

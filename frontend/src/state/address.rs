@@ -9,7 +9,10 @@ use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 use wasm_bindgen::JsValue;
 
-use super::{Page, Step};
+use super::{Model, Page, Step};
+
+/// Before the reader's own configs.
+const OWN_MARK: &str = "#own=";
 
 /// How long small moves may go on before the address follows.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -17,11 +20,17 @@ const SETTLE: Duration = Duration::from_millis(200);
 thread_local! {
     /// The view that the address will show when moves have settled.
     static PENDING: RefCell<Option<(TimeoutHandle, String)>> = const { RefCell::new(None) };
+    /// The reader's own configs as links carry them; empty where none is open.
+    static OWN: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// The view that the address asks for, and what it could not say.
 pub(super) fn read() -> (ViewState, Option<String>) {
-    let query = window().location().search().unwrap_or_default();
+    let location = window().location();
+    if let Some(own) = location.hash().unwrap_or_default().strip_prefix(OWN_MARK) {
+        set_own(own);
+    }
+    let query = location.search().unwrap_or_default();
     let (view, notices) = ViewState::from_query(&query);
     let mut lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
     lines.extend(
@@ -68,11 +77,39 @@ pub(super) fn write(before: &ViewState, after: &ViewState, step: Step) {
 
 /// The whole address of a view, for links and for copying.
 pub(crate) fn link_to(view: &ViewState) -> String {
-    let query = view.to_query();
     let location = window().location();
     let origin = location.origin().unwrap_or_default();
-    let path = location.pathname().unwrap_or_default();
-    if query.is_empty() { format!("{origin}{path}") } else { format!("{origin}{path}?{query}") }
+    format!("{origin}{}", address(&view.to_query()))
+}
+
+/// Puts the view as it is into the entry of the browser's history that is open.
+pub(crate) fn replace(view: &ViewState) {
+    drop_pending();
+    enter(&view.to_query(), Step::Replace);
+}
+
+/// The reader's own configs as links carry them.
+pub(crate) fn own() -> String {
+    OWN.with_borrow(String::clone)
+}
+
+pub(crate) fn set_own(own: &str) {
+    OWN.with_borrow_mut(|known| own.clone_into(known));
+}
+
+/// Path, query and, where the query speaks of the reader's own configs, those.
+fn address(query: &str) -> String {
+    let mut address = window().location().pathname().unwrap_or_default();
+    if !query.is_empty() {
+        address.push('?');
+        address.push_str(query);
+    }
+    let own = own();
+    if !own.is_empty() && query.contains(Model::OWN) {
+        address.push_str(OWN_MARK);
+        address.push_str(&own);
+    }
+    address
 }
 
 fn drop_pending() -> bool {
@@ -84,8 +121,7 @@ fn drop_pending() -> bool {
 }
 
 fn enter(query: &str, step: Step) {
-    let path = window().location().pathname().unwrap_or_default();
-    let address = if query.is_empty() { path } else { format!("{path}?{query}") };
+    let address = address(query);
     let Ok(history) = window().history() else { return };
     // A browser that refuses (too many changes a second) keeps an older address; the view is not touched.
     let _ = match step {

@@ -2,12 +2,14 @@
 
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_sizing::engine::{
-    Engine, EngineKind, EngineSize, Query, Reservation, Room, ranks, reservation, reserved_bytes,
-    reserved_curve, settings_in, size_in_engine,
+    Engine, EngineKind, EngineSize, Query, Reservation, Room, logical_bytes, logical_curve, ranks,
+    reservation, reserved_bytes, reserved_curve, settings_in, size_in_engine,
 };
 use kvscope_sizing::{
     Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, find_entry,
 };
+
+use serde_json::Value;
 
 use super::Shared;
 
@@ -19,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) family: String,
     pub(crate) source: Source,
     pub(crate) architecture: Architecture,
+    /// The config that the reader opened; none of the catalogue's, and none of a GGUF file.
+    pub(crate) config: Option<Value>,
 }
 
 /// What says what a version is.
@@ -101,40 +105,43 @@ impl ChosenSet {
     /// Asks about a version; none where there is no engine, or no version to ask about.
     fn ask<T>(
         &self,
-        accounting: Accounting,
         chosen: &Chosen,
-        (context, batch): (Tokens, u64),
+        at: (Tokens, u64),
         question: fn(&Query<'_>, &[Tokens]) -> kvscope_sizing::Result<T>,
         contexts: &[Tokens],
     ) -> Option<Result<T, String>> {
-        let (engine, settings) = self.engine_of(accounting)?;
-        let model = chosen.model.as_ref()?;
-        let context = Some(context);
-        let query = Query { architecture: &model.architecture, engine, context, batch, settings };
+        self.engine.as_ref()?;
+        let query = self.query(chosen, at)?;
         Some(question(&query, contexts).map_err(|error| error.to_string()))
     }
 
-    /// Logical bytes of a batch as they stand beside what an engine reserves: on one of its ranks, where several share a
-    /// model.
+    /// Logical bytes of a batch as they stand beside what an engine reserves; none where there is nothing to ask about.
     pub(crate) fn logical(&self, chosen: &Chosen, at: (Tokens, u64)) -> Result<Bytes, String> {
         let state = chosen.state.as_ref().map_err(Clone::clone)?;
-        let of_model = || state.resident(at.0, at.1).map_err(|error| error.to_string());
-        if self.ranks().is_none_or(|ranks| ranks == 1) {
-            return of_model();
+        let bytes = |query: &Query<'_>| logical_bytes(query, state).map_err(|error| error.to_string());
+        match self.query(chosen, at) {
+            Some(query) => bytes(&query),
+            None => state.resident(at.0, at.1).map_err(|error| error.to_string()),
         }
-        let of_rank = self.ask(Accounting::Logical, chosen, at, |query, _| reserved_bytes(query), &[]);
-        of_rank.unwrap_or_else(of_model)
     }
 
     /// The same at many contexts; empty where ranks cannot share the version. The list ends before the first context that has
     /// no figure.
     pub(crate) fn logical_curve(&self, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
-        if self.ranks().is_some_and(|ranks| ranks > 1) {
-            return self.curve(Accounting::Logical, chosen, contexts, batch);
-        }
         let Ok(state) = &chosen.state else { return Vec::new() };
-        // A line ends where its figure would no longer fit in 64 bits.
-        contexts.iter().map_while(|n| state.resident(*n, batch).ok()).collect()
+        let first = contexts.first().copied().unwrap_or_default();
+        let query = self.query(chosen, (first, batch));
+        query.and_then(|query| logical_curve(&query, state, contexts).ok()).unwrap_or_default()
+    }
+
+    /// The question to the engine, or to the logical accounting where there is none; none where there is no version.
+    fn query<'a>(&'a self, chosen: &'a Chosen, (context, batch): (Tokens, u64)) -> Option<Query<'a>> {
+        let (engine, settings) = match &self.engine {
+            Some((engine, settings)) => (engine.clone(), settings),
+            None => (Engine::newest(EngineKind::Logical), &self.settings),
+        };
+        let architecture = &chosen.model.as_ref()?.architecture;
+        Some(Query { architecture, engine, context: Some(context), batch, settings })
     }
 
     /// Every figure of an accounting for one version, as the command line's `size` has them; none where there is no engine.
@@ -158,17 +165,13 @@ impl ChosenSet {
 
     /// What the engine reserves for a batch of requests of that length, or why it refuses the version.
     pub(crate) fn reserved(&self, chosen: &Chosen, at: (Tokens, u64)) -> Option<Result<Bytes, String>> {
-        self.ask(Accounting::Reserved, chosen, at, |query, _| reserved_bytes(query), &[])
+        self.ask(chosen, at, |query, _| reserved_bytes(query), &[])
     }
 
     /// The same at many contexts; empty where the engine refuses the version.
     pub(crate) fn reserved_curve(&self, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
-        self.curve(Accounting::Reserved, chosen, contexts, batch)
-    }
-
-    fn curve(&self, of: Accounting, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
         let first = contexts.first().copied().unwrap_or_default();
-        let curve = self.ask(of, chosen, (first, batch), reserved_curve, contexts);
+        let curve = self.ask(chosen, (first, batch), reserved_curve, contexts);
         curve.and_then(Result::ok).unwrap_or_default()
     }
 
@@ -178,7 +181,7 @@ impl ChosenSet {
         chosen: &Chosen,
         at: (Tokens, u64),
     ) -> Option<Result<Reservation, String>> {
-        self.ask(Accounting::Reserved, chosen, at, |query, _| reservation(query), &[])
+        self.ask(chosen, at, |query, _| reservation(query), &[])
     }
 
     /// The longest context of which a batch fits the memory, by the engine's accounting where there is one, else by the
@@ -240,6 +243,7 @@ fn catalogue_model(id: &str) -> Result<Model, String> {
         family: entry.family.clone(),
         source: Source::Entry(entry),
         architecture,
+        config: None,
     })
 }
 
@@ -276,7 +280,7 @@ pub(crate) fn find_model(id: &str, own: &[Shared<Model>]) -> Result<Shared<Model
     match own.iter().find(|model| model.id == *id) {
         Some(model) => Ok(model.clone()),
         None if id.starts_with(Model::OWN) => {
-            Err(format!("{id} is a config that was opened where this link was made; open it here to see it"))
+            Err(format!("{id} is a file that was opened where this link was made; open it here to see it"))
         }
         None => catalogue_model(id).map(Shared::new),
     }
@@ -313,6 +317,16 @@ impl Model {
             Source::Entry(entry) => Some(entry),
             Source::Config | Source::Gguf => None,
         }
+    }
+
+    /// Which of the reader's own it is, counted from 1; 0 for none of them.
+    pub(crate) fn number(&self) -> usize {
+        self.id.strip_prefix(Self::OWN).and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// What it is called among what was asked: its id in the catalogue, or the name of what the reader opened.
+    pub(crate) fn label(&self) -> &str {
+        self.entry().map_or(&self.name, |entry| &entry.id)
     }
 
     /// The longest context that the config allows.

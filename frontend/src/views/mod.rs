@@ -4,5 +4,6 @@ pub(crate) mod claims;
 pub(crate) mod growth;
 pub(crate) mod log;
 pub(crate) mod measure;
+pub(crate) mod models;
 mod strips;
 pub(crate) mod versions;

@@ -14,7 +14,7 @@
 //! 4. On pointer moves `hit(point)` finds the nearest sample by binary search, and `overlay(&cursor)` makes a small
 //!    scene with the cursor line, the dots and the values beside the names. Paint it on a second canvas.
 //! 5. [`paint::drawing::paint`] paints a scene through any `plotters` backend, [`paint::svg::svg`] writes it as SVG.
-//!    [`export`] writes a figure with all that was asked as picture, data and tables; [`titled`] puts the finding
+//!    [`export`] writes a figure with all that was asked as picture, data and tables, [`versions`] makes those of versions; [`titled`] puts the finding
 //!    ([`headline()`]) above its scene.
 //!
 //! ```
@@ -71,6 +71,7 @@ pub mod scene;
 pub mod text;
 mod theme;
 mod titled;
+pub mod versions;
 
 pub use colour::Colour;
 pub use export::Export;

@@ -5,6 +5,6 @@ pub mod run;
 mod view;
 
 pub use view::{
-    AxisScale, ClaimsView, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, MOST_REQUESTS,
-    Moved, Room, Standing, VersionsView, ViewState,
+    AxisScale, ClaimsView, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, ListView,
+    MOST_REQUESTS, ModelColumn, Moved, Room, Standing, VersionsView, ViewState,
 };

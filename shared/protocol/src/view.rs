@@ -5,6 +5,7 @@
 
 mod engine;
 mod link;
+mod list;
 mod versions;
 
 use kvscope_sizing::claims::VerdictKind;
@@ -13,6 +14,7 @@ use kvscope_sizing::{Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens
 
 pub use engine::{EngineSetting, Standing};
 pub use link::LinkNotice;
+pub use list::{ListView, ModelColumn};
 pub use versions::{Moved, VersionsView};
 
 /// The versions that the article which started this project compares, in its order.
@@ -60,6 +62,8 @@ pub struct ViewState {
     pub claims: ClaimsView,
     /// Which two versions are compared.
     pub versions: VersionsView,
+    /// How the list of all versions is sorted and filtered.
+    pub list: ListView,
 }
 
 /// What is shown of the published figures.
@@ -81,6 +85,8 @@ pub enum Room {
     Growth,
     /// What changed from one version to another.
     Versions,
+    /// All versions in one list.
+    Models,
     /// Published figures beside the computed ones.
     Claims,
     /// What an engine's start-up log means.
@@ -97,6 +103,22 @@ pub enum AxisScale {
     Log,
     /// Equal steps, on both axes.
     Linear,
+    /// Times the first version at the same context.
+    Times,
+}
+
+impl AxisScale {
+    /// Every one, in the order of the page.
+    pub const ALL: [Self; 3] = [Self::Log, Self::Linear, Self::Times];
+
+    /// The word in links.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Linear => "linear",
+            Self::Times => "times",
+        }
+    }
 }
 
 impl ViewState {
@@ -134,6 +156,7 @@ impl Default for ViewState {
             run: None,
             claims: ClaimsView::default(),
             versions: VersionsView::default(),
+            list: ListView::default(),
         }
     }
 }

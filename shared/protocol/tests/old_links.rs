@@ -1,22 +1,16 @@
 //! Links that were given out keep opening on the same view. Lines are added to the file, never changed.
 
-use kvscope_protocol::{AxisScale, EngineSetting, Room, VersionsView, ViewState};
+use kvscope_protocol::{EngineSetting, ListView, Room, VersionsView, ViewState};
 use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
 
 const LINKS: &str = include_str!("data/old_links.txt");
 
-fn scale(state: &ViewState) -> &'static str {
-    match state.scale {
-        AxisScale::Log => "log",
-        AxisScale::Linear => "linear",
-    }
-}
-
 fn described(state: &ViewState) -> String {
     let room = match state.room {
         Room::Growth => "growth",
         Room::Versions => "versions",
+        Room::Models => "models",
         Room::Claims => "claims",
         Room::Log => "log",
         Room::Measure => "measure",
@@ -32,7 +26,7 @@ fn described(state: &ViewState) -> String {
         or_own(state.index_format.map(IndexFormat::name)),
         or_own(state.state_format.map(StateFormat::name)),
         units.to_owned(),
-        scale(state).to_owned(),
+        state.scale.name().to_owned(),
         state.selected.clone().unwrap_or_else(|| "-".to_owned()),
         state.run.clone().unwrap_or_else(|| "-".to_owned()),
     ];
@@ -54,6 +48,11 @@ fn described(state: &ViewState) -> String {
     if state.versions != VersionsView::default() {
         let [from, to] = state.versions.pair();
         words.push(format!("{from}>{to} {}", state.versions.moved.name()));
+    }
+    // And these from before the list of all versions.
+    if state.list != ListView::default() {
+        let turned = if state.list.descends { "-" } else { "" };
+        words.push(format!("by {turned}{} of {:?}", state.list.column.name(), state.list.filter));
     }
     words.join(" ")
 }

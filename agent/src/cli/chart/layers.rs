@@ -1,15 +1,10 @@
 use clap::Args;
-use kvscope_charts::figures::{
-    LayerStrip, LayersInput, StripName, USUAL_CONTEXTS, layer_strip, layers_reach,
-};
-use kvscope_charts::label::context;
-use kvscope_charts::{Export, Layers};
+use kvscope_charts::versions;
 use kvscope_protocol::AxisScale;
-use kvscope_sizing::Tokens;
 use kvscope_sizing::engine::{Engine, EngineKind};
 
 use super::Written;
-use super::shown::{Asked, inputs, resident_state, told};
+use super::shown::{Asked, told};
 use crate::cli::request::hide_engines;
 use crate::failure::Failure;
 
@@ -27,36 +22,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let format = written.format()?;
     let settings = asked.accounting.logical_settings()?;
     let at @ (n, batch) = (asked.contexts.one()?, asked.batch.count()?);
-    let versions = asked.versions(&settings)?;
-    let strips = |n: Tokens| -> Vec<LayerStrip> {
-        let strip = |one: &super::shown::Shown| {
-            let named = StripName { id: one.id.clone(), name: one.name.clone(), colour: one.colour };
-            layer_strip(named, &one.model.architecture, &one.state, n, batch)
-        };
-        versions.iter().map(strip).collect()
-    };
+    let models = asked.models(&settings)?;
     let mut assumed = Vec::new();
-    for one in &versions {
+    for one in &models {
         assumed.push((one.model.shown.as_str(), one.warnings(n, batch, &settings)?));
     }
-    let figure = Layers::layout(&LayersInput {
-        strips: &strips(n),
-        context: n,
-        reach: layers_reach(&strips(USUAL_CONTEXTS.0), &strips(USUAL_CONTEXTS.1)),
-        units: asked.units(),
-        width: f64::from(written.width),
-    })
-    .map_err(Failure::input)?;
     let logical = Engine::newest(EngineKind::Logical);
-    let export = Export {
-        scene: figure.scene().clone(),
-        title: format!("What each layer keeps at {}", context(n)),
-        note: format!("{} · logical bytes · computed", resident_state(batch)),
-        assumptions: told(&assumed),
-        inputs: inputs(&versions, &logical, &settings, at),
-        data: figure.data(),
-        table: figure.table(),
-        origin: written.origin(asked.link(&versions, &logical, &settings, at, AxisScale::Log))?,
-    };
+    let origin = written.origin(asked.link(&models, &logical, &settings, at, AxisScale::Log))?;
+    let versions = models.iter().map(super::shown::Shown::version).collect::<Vec<_>>();
+    let question = asked.question(&versions, &logical, &settings, at, written.width());
+    let export = versions::layers(&question, &assumed, origin).map_err(Failure::input)?;
+    told(&assumed);
     written.write(&export, format)
 }

@@ -1,5 +1,6 @@
 //! Figures as files: the page's own figures as pictures, data and tables for papers.
 
+mod diff;
 mod growth;
 mod layers;
 mod shown;
@@ -26,6 +27,8 @@ enum Figure {
     Growth(growth::Arguments),
     /// What each layer keeps, a strip a version
     Layers(layers::Arguments),
+    /// What changed from one version to another, cause by cause
+    Diff(diff::Arguments),
 }
 
 /// Where a figure goes and how it looks.
@@ -68,6 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.figure {
         Figure::Growth(arguments) => growth::run(arguments),
         Figure::Layers(arguments) => layers::run(arguments),
+        Figure::Diff(arguments) => diff::run(arguments),
     }
 }
 
@@ -89,6 +93,10 @@ impl Written {
             ));
         }
         Ok(format)
+    }
+
+    fn width(&self) -> f64 {
+        f64::from(self.width)
     }
 
     fn origin(&self, link: String) -> Result<Origin, Failure> {

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use kvscope_charts::palette::{SeriesColour, assign_colours};
+use kvscope_charts::versions;
 use kvscope_protocol::{AxisScale, ViewState};
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, Warning, group_digits};
+use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, Warning};
 
 use crate::cli::request::{Accounting, Batch, Contexts, warn_of_all};
 use crate::failure::Failure;
@@ -38,7 +39,7 @@ pub(super) struct Shown {
 
 impl Asked {
     /// Reads every version; the first that cannot be sized ends it.
-    pub(super) fn versions(&self, settings: &Settings) -> Result<Vec<Shown>, Failure> {
+    pub(super) fn models(&self, settings: &Settings) -> Result<Vec<Shown>, Failure> {
         let models = self.models.iter().map(|name| Model::load_checked(name, self.accounting.unknown()));
         let models: Vec<Model> = models.collect::<Result<_, _>>()?;
         let family =
@@ -54,7 +55,19 @@ impl Asked {
         Ok(shown)
     }
 
-    pub(super) fn units(&self) -> UnitSystem {
+    /// The same as a question to the figures that the page draws too.
+    pub(super) fn question<'a>(
+        &self,
+        versions: &'a [versions::Version<'a>],
+        engine: &'a Engine,
+        settings: &'a Settings,
+        (context, batch): (Tokens, u64),
+        width: f64,
+    ) -> versions::Asked<'a> {
+        versions::Asked { versions, engine, settings, context, batch, units: self.units(), width }
+    }
+
+    fn units(&self) -> UnitSystem {
         if self.units == "GiB" { UnitSystem::Binary } else { UnitSystem::Decimal }
     }
 
@@ -94,6 +107,17 @@ impl Asked {
 }
 
 impl Shown {
+    pub(super) fn version(&self) -> versions::Version<'_> {
+        versions::Version {
+            id: &self.id,
+            name: &self.name,
+            label: &self.model.shown,
+            colour: self.colour,
+            architecture: &self.model.architecture,
+            state: &self.state,
+        }
+    }
+
     /// What its logical bytes assume.
     pub(super) fn warnings(
         &self,
@@ -106,38 +130,7 @@ impl Shown {
     }
 }
 
-/// Tells what each version assumes, and gives it in words for the file.
-pub(super) fn told(assumed: &[(&str, Vec<Warning>)]) -> Vec<String> {
+/// Tells what each version assumes.
+pub(super) fn told(assumed: &[(&str, Vec<Warning>)]) {
     warn_of_all(assumed.iter().map(|(model, warnings)| (*model, warnings.as_slice())));
-    let words = assumed
-        .iter()
-        .flat_map(|(model, warnings)| warnings.iter().map(move |warning| format!("{model}: {warning}")));
-    words.collect()
-}
-
-/// What was asked, by name: all that changes a figure.
-pub(super) fn inputs(
-    versions: &[Shown],
-    engine: &Engine,
-    settings: &Settings,
-    (context, batch): (Tokens, u64),
-) -> Vec<(String, String)> {
-    let names: Vec<&str> = versions.iter().map(|one| one.model.shown.as_str()).collect();
-    let mut inputs = vec![
-        ("models".to_owned(), names.join(", ")),
-        ("context".to_owned(), context.to_string()),
-        ("batch".to_owned(), group_digits(batch)),
-        ("engine".to_owned(), engine.to_string()),
-    ];
-    let set = Settings::NAMES.iter().filter_map(|name| Some(((*name).to_owned(), settings.value(name)?)));
-    inputs.extend(set);
-    inputs
-}
-
-/// `Resident state of one request`
-pub(super) fn resident_state(batch: u64) -> String {
-    match batch {
-        1 => "Resident state of one request".to_owned(),
-        count => format!("Resident state of {} requests", group_digits(count)),
-    }
 }

@@ -10,6 +10,7 @@ use leptos::prelude::*;
 
 use crate::erased::{effect, nothing, part};
 use crate::state::{Page, Step};
+use crate::ui::copy_link;
 use filters::filters;
 
 /// The room that answers "can these figures be trusted, and which published ones cannot?".
@@ -46,7 +47,10 @@ pub(crate) fn claims_room(page: Page) -> AnyView {
                 {broken()}
             </div>
             {filters(page)}
-            <main id="content">{part(shown)}</main>
+            <main id="content">
+                <div class="bar"><div class="choice">{copy_link(page)}</div></div>
+                {part(shown)}
+            </main>
         </div>
     }
     .into_any()

@@ -1,13 +1,16 @@
+use std::sync::Arc;
+
 use kvscope_charts::Ink;
 use kvscope_sizing::{Bytes, Growth, StateModel, group_digits, layer_ranges};
 use leptos::prelude::*;
 
 use super::beside::{beside, whole_model};
 use super::derivation::derivation;
-use super::formats;
 use super::published::published;
+use super::{exports, formats};
 use crate::erased::{mark, nothing, part, words};
 use crate::state::{Model, Page, Shared, Source, ink};
+use crate::ui::{Holds, export_menu};
 
 const HEAD: [&str; 6] = ["component", "layers", "format", "growth", "resident", "slope"];
 
@@ -28,7 +31,10 @@ fn of(page: Page, model: &Shared<Model>, state: &Shared<StateModel>) -> AnyView 
     let name = model.name.clone();
     view! {
         <section class="breakdown">
-            <h2>{words(move || format!("{name}, component by component{}", whole_model(page)))}</h2>
+            <div class="heading">
+                <h2>{words(move || format!("{name}, component by component{}", whole_model(page)))}</h2>
+                {export_menu(page, "components", Holds::Table, Arc::new(move |origin| exports::breakdown(page, origin)))}
+            </div>
             <p class="quiet">{facts(model)}</p>
             <div class="components">
                 <p class="head" aria-hidden="true">{head}</p>

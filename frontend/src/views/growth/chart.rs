@@ -1,4 +1,6 @@
-use kvscope_charts::figures::{GrowthInput, GrowthScale, Hit, contexts_around};
+use std::sync::Arc;
+
+use kvscope_charts::figures::{GrowthInput, Hit, contexts_around};
 use kvscope_charts::scene::Point;
 use kvscope_charts::{Growth, Size};
 use kvscope_protocol::AxisScale;
@@ -7,13 +9,14 @@ use leptos::ev;
 use leptos::prelude::*;
 
 use super::curves::{Curves, Room, cursor, curves};
+use super::exports;
 use super::keys::move_by_key;
 use super::room::room;
 use super::tooltip::tooltip;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
-use crate::erased::{effect, mark, nothing, on, part, truth, words};
+use crate::erased::{effect, mark, nothing, on, part, words};
 use crate::state::{Page, Shared, Step};
-use crate::ui::{Choice, DataTable, copy_link};
+use crate::ui::{Choice, DataTable, figure_bar};
 
 /// The growth figure with its row of choices, its tooltip and its table.
 pub(super) fn growth_chart(page: Page) -> AnyView {
@@ -47,9 +50,18 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
         Some(drawn) => format!("{} Arrow keys move the cursor.", drawn.scene.description),
         None => "No curve is drawn.".to_owned(),
     };
+    let why_empty = move || {
+        if data.get().has_figures() {
+            ""
+        } else if page.chosen().list.is_empty() {
+            "Choose a version to see its curve."
+        } else {
+            "No curve: none of the versions has a figure. Each says why below."
+        }
+    };
     let spoken = move || {
         let at = |growth: &Growth| growth.overlay(&cursor(page, growth, page.context(), None)).description;
-        with_growth(base.get(), at).unwrap_or_default()
+        with_growth(base.get(), at).unwrap_or_else(|| why_empty().to_owned())
     };
     let hit_at =
         move |point: Point| -> Option<Hit> { with_growth(base.get_untracked(), |growth| growth.hit(point))? };
@@ -87,16 +99,9 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
         Some((at, hit)) => tooltip(page, width.get(), at, &hit),
         None => nothing(),
     };
-    let instead = move || {
-        if data.get().has_figures() {
-            return nothing();
-        }
-        let why = if page.chosen().list.is_empty() {
-            "Choose a version to see its curve."
-        } else {
-            "No curve: none of the versions has a figure. Each says why below."
-        };
-        view! { <p class="empty">{why}</p> }.into_any()
+    let instead = move || match why_empty() {
+        "" => nothing(),
+        why => view! { <p class="empty" aria-hidden="true">{why}</p> }.into_any(),
     };
     let table = move || {
         if !table_is_open.get() {
@@ -110,18 +115,9 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
 
     view! {
         <div class="bar">
-            <Choice label="Byte axis" options=&["log", "linear"] chosen=scale_place choose=set_scale/>
+            <Choice label="Byte axis" options=&["log", "linear", "× first"] chosen=scale_place choose=set_scale/>
             <Choice label="Units" options=&["GB", "GiB"] chosen=units_place choose=set_units/>
-            <div class="choice">
-                <button
-                    type="button"
-                    aria-pressed=truth(move || table_is_open.get())
-                    on:click=on(move |_| table_is_open.update(|open| *open = !*open))
-                >
-                    "table"
-                </button>
-                {copy_link(page)}
-            </div>
+            {figure_bar(page, "growth", table_is_open, Arc::new(move |origin| exports::growth(page, origin)))}
         </div>
         <div
             class="figure"
@@ -150,10 +146,7 @@ fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> 
         contexts: &curves.contexts,
         series: &curves.lines,
         domain,
-        scale: match page.view(|view| view.scale) {
-            AxisScale::Log => GrowthScale::Log,
-            AxisScale::Linear => GrowthScale::Linear,
-        },
+        scale: exports::scale(page),
         units: page.view(|view| view.units),
         size: Size::new(width, (width * 0.46).clamp(300.0, 560.0)),
         measured: &[],
@@ -176,11 +169,11 @@ fn with_growth<T>(drawn: Option<Shared<Drawn>>, ask: impl FnOnce(&Growth) -> T) 
 }
 
 fn scale_place(page: Page) -> usize {
-    usize::from(page.view(|view| view.scale == AxisScale::Linear))
+    page.view(|view| view.scale) as usize
 }
 
 fn set_scale(page: Page, place: usize) {
-    page.change(Step::Push, |view| view.scale = if place == 1 { AxisScale::Linear } else { AxisScale::Log });
+    page.change(Step::Push, |view| view.scale = AxisScale::ALL[place]);
 }
 
 fn units_place(page: Page) -> usize {

@@ -8,10 +8,11 @@ use kvscope_sizing::{Bytes, Size, UnitSystem, Warning};
 use leptos::prelude::*;
 
 use super::beside::every_token;
+use super::exports;
 use super::published::published_note;
 use crate::erased::{nothing, on, part, words};
 use crate::state::{Accounting, Chosen, Page, ink};
-use crate::ui::follow;
+use crate::ui::{Holds, export_menu, follow};
 
 const HEAD: [&str; 7] = ["version", "resident", "slope", "fixed", "read a step", "layers", "config allows"];
 /// Which of them are figures.
@@ -42,7 +43,10 @@ pub(super) fn comparison(page: Page) -> AnyView {
     };
     view! {
         <section class="comparison">
-            <h2>{words(move || format!("Side by side at {} tokens", page.context()))}</h2>
+            <div class="heading">
+                <h2>{words(move || format!("Side by side at {} tokens", page.context()))}</h2>
+                {export_menu(page, "side-by-side", Holds::Table, Arc::new(move |origin| exports::comparison(page, origin)))}
+            </div>
             {part(move || what_changed(page))}
             <div class="scroll" tabindex="0" role="region" aria-label="Figures of the chosen versions">
                 <table class="side-by-side">
@@ -60,7 +64,7 @@ pub(super) fn comparison(page: Page) -> AnyView {
 }
 
 /// Of two versions: the way to what lies between them, cause by cause.
-fn what_changed(page: Page) -> AnyView {
+pub(crate) fn what_changed(page: Page) -> AnyView {
     let chosen = page.chosen();
     let [from, to] = chosen.list.as_slice() else { return nothing() };
     let text = format!("what changed from {} to {}", from.name, to.name);

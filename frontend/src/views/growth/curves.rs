@@ -33,7 +33,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    fn of(page: Page, memory: Bytes) -> Self {
+    pub(super) fn of(page: Page, memory: Bytes) -> Self {
         let (set, batch) = (page.chosen(), page.batch());
         let longest = |chosen: &Chosen| Some((chosen.clone(), set.longest(chosen, batch, memory)?));
         Self { memory, longest: set.list.iter().filter_map(longest).collect() }

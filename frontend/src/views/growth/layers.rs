@@ -1,11 +1,15 @@
+use std::sync::Arc;
+
 use kvscope_charts::scene::Point;
 use leptos::ev;
 use leptos::prelude::*;
 
 use super::beside::whole_model;
+use super::exports;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
 use crate::erased::{mark, on, words};
 use crate::state::{Chosen, ChosenSet, Page, Shared};
+use crate::ui::{Holds, export_menu};
 use crate::views::strips::{Subject, strips};
 
 /// A strip a version, a bar a layer, moved by the cursor of the growth figure.
@@ -26,7 +30,10 @@ pub(super) fn layer_strips(page: Page) -> AnyView {
     };
     view! {
         <section class="layers" prop:hidden=is_empty>
-            <h2>{words(move || format!("What each layer keeps at {} tokens{}", page.cursor(), whole_model(page)))}</h2>
+            <div class="heading">
+                <h2>{words(move || format!("What each layer keeps at {} tokens{}", page.cursor(), whole_model(page)))}</h2>
+                {export_menu(page, "layers", Holds::Figure, Arc::new(move |origin| exports::layers(page, origin)))}
+            </div>
             <div class="figure" role="img" aria-label=mark(sentence) on:click=on(select)>
                 <Figure name="layers" width=width base=base/>
             </div>

@@ -8,6 +8,7 @@ mod controls;
 mod curves;
 mod derivation;
 mod engine;
+mod exports;
 mod formats;
 mod keys;
 mod layers;
@@ -21,6 +22,7 @@ use leptos::prelude::*;
 use crate::erased::{effect, part, words};
 use crate::state::{Page, Source};
 
+pub(crate) use comparison::what_changed;
 pub(crate) use formats::chosen as formats_chosen;
 
 /// The room that answers "how much, and what makes it grow?".

@@ -9,6 +9,7 @@ use wasm_bindgen_futures::JsFuture;
 
 use crate::erased::{effect, part, words};
 use crate::state::{Page, Step};
+use crate::ui::copy_link;
 use kvscope_protocol::Room;
 use source::source;
 
@@ -20,7 +21,10 @@ pub(crate) fn log_room(page: Page) -> AnyView {
     view! {
         <div class="log room">
             {source(page)}
-            <main id="content">{part(move || reading::reading(page, said))}</main>
+            <main id="content">
+                <div class="bar"><div class="choice">{copy_link(page)}</div></div>
+                {part(move || reading::reading(page, said))}
+            </main>
             <p class="unseen" aria-live="polite">{words(move || said.get().unwrap_or_default())}</p>
         </div>
     }

@@ -13,6 +13,7 @@ use leptos::prelude::*;
 use crate::agent_client::{self, RunRow};
 use crate::erased::{effect, part};
 use crate::state::{Agent, Page, Shared};
+use crate::ui::copy_link;
 use jobs::Jobs;
 use run_list::run_list;
 
@@ -67,7 +68,10 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
     view! {
         <div class="measure room">
             {run_list(page, &jobs, listed, wanted)}
-            <main id="content">{part(shown)}</main>
+            <main id="content">
+                <div class="bar"><div class="choice">{copy_link(page)}</div></div>
+                {part(shown)}
+            </main>
         </div>
     }
     .into_any()

@@ -1,11 +1,15 @@
+use std::sync::Arc;
+
 use kvscope_charts::Ink;
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_sizing::{BytesPerToken, CatalogueEntry, StateModel, lineage};
 use leptos::prelude::*;
 
 use super::choice::family_of;
+use super::exports;
 use crate::erased::{nothing, on, part, words};
 use crate::state::{Page, ink};
+use crate::ui::{Holds, export_menu};
 
 /// The family of the second version, line by line, with the slope of each at the context; each can be either end.
 pub(super) fn family(page: Page) -> AnyView {
@@ -21,6 +25,14 @@ pub(super) fn family(page: Page) -> AnyView {
         let states: Vec<Option<StateModel>> = lines.iter().map(|(entry, _)| state(page, entry)).collect();
         let slope = |state: &Option<StateModel>| state.as_ref().and_then(|state| state.slope(None).ok());
         let most = states.iter().filter_map(slope).map(BytesPerToken::as_f64).fold(0.0, f64::max);
+        let listed = |((entry, _), state): (&(&'static CatalogueEntry, usize), &Option<StateModel>)| {
+            let slope = slope(state).map_or_else(String::new, BytesPerToken::exact);
+            let slope = slope.trim_end_matches(" B/token").to_owned();
+            vec![entry.name.clone(), entry.released.clone().unwrap_or_default(), slope]
+        };
+        let listed: Vec<Vec<String>> = lines.iter().zip(&states).map(listed).collect();
+        let called = name.clone();
+        let give = move |origin| Ok(exports::family(page, &called, listed.clone(), origin));
         let rows: Vec<AnyView> = lines
             .iter()
             .zip(states)
@@ -29,7 +41,10 @@ pub(super) fn family(page: Page) -> AnyView {
             .collect();
         view! {
             <section class="family">
-                <h2>{format!("{name}, version by version")}</h2>
+                <div class="heading">
+                    <h2>{format!("{name}, version by version")}</h2>
+                    {export_menu(page, "family", Holds::Table, Arc::new(give))}
+                </div>
                 <p class="quiet">"Each below the one that it followed; the bar is what one more token adds past every window."</p>
                 <div class="scroll" tabindex="0" role="region" aria-label="Versions of the family">
                 <table class="side-by-side">

@@ -2,16 +2,19 @@
 
 mod change;
 mod choice;
+mod exports;
 mod family;
 
-use kvscope_charts::palette::assign_colours;
-use kvscope_sizing::{Comparison, StateModel, Version, compare};
+use std::sync::Arc;
+
+use kvscope_sizing::{Comparison, Version, compare};
 use leptos::prelude::*;
 
 use super::strips::{Subject, strips};
 use crate::canvas::{Drawn, DrawnMemo, Figure};
 use crate::erased::{effect, mark, nothing, part, words};
 use crate::state::{Model, Page, Shared, find_model};
+use crate::ui::{Holds, export_menu};
 
 /// Two versions and what lies between them.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ pub(crate) fn versions_room(page: Page) -> AnyView {
             <main id="content">
                 {change::waterfall(page, answer)}
                 {aligned(page, answer)}
-                {change::tables(answer)}
+                {change::tables(page, answer)}
                 {family::family(page)}
             </main>
         </div>
@@ -82,7 +85,10 @@ fn aligned(page: Page, answer: Memo<Answer>) -> AnyView {
     let title = move || format!("Layer under layer at {} tokens", page.context());
     view! {
         <section class="layers">
-            <h2>{words(title)}</h2>
+            <div class="heading">
+                <h2>{words(title)}</h2>
+                {export_menu(page, "layers", Holds::Figure, Arc::new(move |origin| exports::aligned(page, &answer.get(), origin)))}
+            </div>
             <div class="figure" role="img" aria-label=mark(sentence)>
                 <Figure name="aligned" width=width base=base/>
             </div>
@@ -94,16 +100,13 @@ fn aligned(page: Page, answer: Memo<Answer>) -> AnyView {
 fn both_strips(page: Page, answer: &Answer, width: f64) -> Option<Shared<Drawn>> {
     let compared = answer.as_ref().ok()?;
     let settings = page.view(kvscope_protocol::ViewState::settings);
-    let families = [0, 1].map(|end: usize| compared.ends[end].family.as_str());
-    let state = |model: &Shared<Model>| StateModel::new(&model.architecture, &settings);
-    let states: Vec<StateModel> = compared.ends.iter().map(state).collect::<Result<_, _>>().ok()?;
-    let subjects: Vec<Subject<'_>> = compared
-        .ends
-        .iter()
-        .zip(&states)
-        .zip(assign_colours(&families))
-        .map(|((model, state), colour)| Subject { model, state, colour })
-        .collect();
+    let states = compared.states(&settings).ok()?;
+    let colours = compared.change(page).colours;
+    let subject = |end: usize| {
+        let (model, state, colour) = (&*compared.ends[end], &states[end], colours[end]);
+        Subject { model, state, colour }
+    };
+    let subjects = [subject(0), subject(1)];
     strips(&subjects, page.context(), 1, page.view(|view| view.units), width)
 }
 

@@ -4,7 +4,7 @@ use super::Data;
 /// what they take for a comment.
 pub(super) fn csv(data: &Data) -> String {
     let mut text = String::new();
-    let names: Vec<String> = data.columns.iter().map(|column| column.name.to_owned()).collect();
+    let names: Vec<String> = data.columns.iter().map(|column| column.name.to_string()).collect();
     let rows = data.rows.iter().map(|row| row.iter().map(super::Cell::plain).collect::<Vec<_>>());
     for row in std::iter::once(names).chain(rows) {
         let cells: Vec<String> = row.iter().map(|cell| quoted(cell)).collect();

@@ -1,3 +1,7 @@
+use std::borrow::Cow;
+
+use crate::figures::Table;
+
 /// A figure as rows, one for each value that it shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
@@ -10,12 +14,12 @@ pub struct Data {
 }
 
 /// One column.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Column {
     /// Its name in every export: lower case with underscores, the unit at its end.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it is, with its unit, for axes.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
 }
 
 /// One value.
@@ -57,7 +61,35 @@ pub enum Mark {
     Bar,
 }
 
+impl Column {
+    /// A column that a figure names itself.
+    pub(crate) const fn new(name: &'static str, title: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title) }
+    }
+
+    /// `slope (B/token)` is `slope_b_token`.
+    fn of_title(title: &str) -> Self {
+        let letters = title.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' });
+        let words: String = letters.collect();
+        let name = words.split_whitespace().collect::<Vec<_>>().join("_");
+        Self { name: name.into(), title: title.to_owned().into() }
+    }
+}
+
 impl Data {
+    /// The rows of a table for people: a cell of digits alone is a count.
+    pub(super) fn of_table(table: &Table) -> Self {
+        let cell = |cell: &String| match cell.replace(',', "").parse() {
+            Ok(count) => Cell::Whole(count),
+            Err(_) => Cell::Text(cell.clone()),
+        };
+        Self {
+            columns: table.head.iter().map(|title| Column::of_title(title)).collect(),
+            rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+            plot: Plot { mark: Mark::Bar, x: "", y: "", colour: "", second: None, powers: false },
+        }
+    }
+
     /// The place of a column that [`Plot`] names.
     pub(super) fn place(&self, name: &str) -> usize {
         self.columns
@@ -67,8 +99,8 @@ impl Data {
     }
 
     /// What the column is called on an axis.
-    pub(super) fn title(&self, name: &str) -> &'static str {
-        self.columns[self.place(name)].title
+    pub(super) fn title(&self, name: &str) -> &str {
+        &self.columns[self.place(name)].title
     }
 }
 

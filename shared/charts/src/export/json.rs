@@ -23,7 +23,7 @@ pub(super) fn metadata(export: &Export) -> String {
 /// Rows by column name.
 pub(super) fn rows(data: &Data) -> Value {
     let row = |cells: &Vec<Cell>| -> Map<String, Value> {
-        data.columns.iter().zip(cells).map(|(column, cell)| (column.name.to_owned(), value(cell))).collect()
+        data.columns.iter().zip(cells).map(|(column, cell)| (column.name.to_string(), value(cell))).collect()
     };
     data.rows.iter().map(|cells| Value::Object(row(cells))).collect()
 }

@@ -133,9 +133,38 @@ impl Export {
         )
     }
 
-    /// As the format's text; none for [`Format::Png`] and [`Format::Pdf`], which are no text.
+    /// A table that stands for itself: it has no drawing.
+    pub fn of_table(
+        title: String,
+        note: String,
+        inputs: Vec<(String, String)>,
+        table: Table,
+        origin: Origin,
+    ) -> Self {
+        let data = Data::of_table(&table);
+        Self { scene: Scene::default(), title, note, inputs, assumptions: Vec::new(), data, table, origin }
+    }
+
+    /// Whether there is a drawing beside the table.
+    pub fn is_drawn(&self) -> bool {
+        !self.scene.nodes.is_empty()
+    }
+
+    /// The table in cells that spreadsheets take from the clipboard: tabs between, digits without separators.
+    pub fn tab_separated(&self) -> String {
+        let plain = |cell: &String| {
+            let cell = cell.trim_end_matches(" (set)");
+            if label::is_number(cell) { cell.replace(',', "") } else { cell.replace(['\t', '\n'], " ") }
+        };
+        let rows = std::iter::once(&self.table.head).chain(&self.table.rows);
+        rows.map(|row| row.iter().map(plain).collect::<Vec<_>>().join("\t") + "\n").collect()
+    }
+
+    /// As the format's text; none for [`Format::Png`] and [`Format::Pdf`], which are no text, and for drawings of what has
+    /// none.
     pub fn text(&self, format: Format, theme: &Theme) -> Option<String> {
         Some(match format {
+            Format::Svg | Format::VegaLite if !self.is_drawn() => return None,
             Format::Svg => self.svg(theme),
             Format::Csv => csv::csv(&self.data),
             Format::Json => json::json(self),

@@ -342,10 +342,10 @@ impl Growth {
             }
         }
         let columns = vec![
-            Column { name: "model", title: "model" },
-            Column { name: "accounting", title: "accounting" },
-            Column { name: "context_tokens", title: "context (tokens)" },
-            Column { name: "state_bytes", title: "state (bytes)" },
+            Column::new("model", "model"),
+            Column::new("accounting", "accounting"),
+            Column::new("context_tokens", "context (tokens)"),
+            Column::new("state_bytes", "state (bytes)"),
         ];
         let plot = Plot {
             mark: Mark::Line,

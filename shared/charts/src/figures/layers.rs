@@ -194,11 +194,11 @@ impl Layers {
             }
         }
         let columns = vec![
-            Column { name: "model", title: "model" },
-            Column { name: "layer", title: "layer" },
-            Column { name: "component", title: "component" },
-            Column { name: "state_bytes", title: "state (bytes)" },
-            Column { name: "grows", title: "grows" },
+            Column::new("model", "model"),
+            Column::new("layer", "layer"),
+            Column::new("component", "component"),
+            Column::new("state_bytes", "state (bytes)"),
+            Column::new("grows", "grows"),
         ];
         let plot = Plot {
             mark: Mark::Bar,

@@ -2,6 +2,7 @@ use kvscope_sizing::Ratio;
 
 use super::curves::check_room;
 use super::{FigureError, Table};
+use crate::export::{Cell, Column, Data, Mark, Plot};
 use crate::palette::SeriesColour;
 use crate::scene::{Anchor, Group, Ink, Node, Point, Rect, Role, Scene, Size, Stroke, Text, Texture, Weight};
 use crate::text::{self, size};
@@ -20,6 +21,7 @@ const LEAST_BAR: f64 = 1.5;
 pub struct Waterfall {
     scene: Scene,
     table: Table,
+    data: Data,
 }
 
 /// What a waterfall is made from.
@@ -127,7 +129,7 @@ impl Waterfall {
             description: sentence(input),
             nodes,
         };
-        Ok(Self { scene, table: table(input)? })
+        Ok(Self { scene, table: table(input)?, data: data(input)? })
     }
 
     /// The scene.
@@ -135,10 +137,40 @@ impl Waterfall {
         &self.scene
     }
 
+    /// Every step as rows: its change, and what it reaches. A version's own row has its value as both.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
     /// Every step with all digits, and what it reaches.
     pub fn table(&self) -> &Table {
         &self.table
     }
+}
+
+fn data(input: &WaterfallInput) -> Result<Data, FigureError> {
+    let row = |of: &'static str, words: &str, change: Ratio, reached: Ratio| {
+        let (of, words) = (Cell::Text(of.to_owned()), Cell::Text(words.to_owned()));
+        vec![of, words, Cell::Real(change.as_f64()), Cell::Real(reached.as_f64())]
+    };
+    let mut reached = input.from.value;
+    let mut rows = vec![row("version", input.from.name, reached, reached)];
+    for step in input.steps {
+        reached = reached.plus(step.change).map_err(|_| FigureError::Sum)?;
+        rows.push(row("step", step.text, step.change, reached));
+    }
+    rows.push(row("version", input.to.name, input.to.value, input.to.value));
+    let names = if input.unit == "B" {
+        [("change_bytes", "change (bytes)"), ("reached_bytes", "reached (bytes)")]
+    } else {
+        [
+            ("change_bytes_per_token", "change (bytes per token)"),
+            ("reached_bytes_per_token", "reached (bytes per token)"),
+        ]
+    };
+    let columns = [("of", "of"), ("step", "step"), names[0], names[1]];
+    let plot = Plot { mark: Mark::Bar, x: "step", y: names[0].0, colour: "of", second: None, powers: false };
+    Ok(Data { columns: columns.map(|(name, title)| Column::new(name, title)).to_vec(), rows, plot })
 }
 
 fn rows(input: &WaterfallInput) -> Result<Vec<Row>, FigureError> {

@@ -10,9 +10,9 @@ use kvscope_sizing::claims::{VerdictKind, claims, publications};
 use kvscope_sizing::engine::Engine;
 use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
 
-use super::{AxisScale, EngineSetting, MOST_REQUESTS, Moved, Room, ViewState};
+use super::{AxisScale, EngineSetting, MOST_REQUESTS, ModelColumn, Moved, Room, ViewState};
 
-const ROOMS: [Room; 5] = [Room::Growth, Room::Versions, Room::Claims, Room::Log, Room::Measure];
+const ROOMS: [Room; 6] = [Room::Growth, Room::Versions, Room::Models, Room::Claims, Room::Log, Room::Measure];
 
 /// The version that links carry.
 const VERSION: &str = "1";
@@ -106,7 +106,7 @@ impl ViewState {
             query.put("u", unit_name(self.units));
         }
         if self.scale != usual.scale {
-            query.put("y", scale_name(self.scale));
+            query.put("y", self.scale.name());
         }
         if let Some(id) = &self.selected {
             query.put("l", &escaped(id));
@@ -131,6 +131,13 @@ impl ViewState {
         }
         if self.versions.moved != usual.versions.moved {
             query.put("w", self.versions.moved.name());
+        }
+        if self.list.column != usual.list.column || self.list.descends {
+            let turned = if self.list.descends { "-" } else { "" };
+            query.put("so", &format!("{turned}{}", self.list.column.name()));
+        }
+        if !self.list.filter.is_empty() {
+            query.put("q", &escaped(&self.list.filter));
         }
         query.0
     }
@@ -194,9 +201,7 @@ impl ViewState {
                 self.units =
                     one_of(&plain, &[UnitSystem::Decimal, UnitSystem::Binary], unit_name).map_err(bad)?;
             }
-            "y" => {
-                self.scale = one_of(&plain, &[AxisScale::Log, AxisScale::Linear], scale_name).map_err(bad)?;
-            }
+            "y" => self.scale = one_of(&plain, &AxisScale::ALL, AxisScale::name).map_err(bad)?,
             "l" => self.selected = some_name(plain),
             "run" => self.run = some_name(plain),
             "cv" => {
@@ -213,6 +218,13 @@ impl ViewState {
                 let from = self.versions.pair()[0].to_owned();
                 self.versions.set_pair([&from, &plain]);
             }
+            "so" => {
+                let (name, descends) =
+                    plain.strip_prefix('-').map_or((plain.as_str(), false), |name| (name, true));
+                self.list.column = one_of(name, &ModelColumn::ALL, ModelColumn::name).map_err(bad)?;
+                self.list.descends = descends;
+            }
+            "q" => self.list.filter = plain,
             "w" => self.versions.moved = one_of(&plain, &Moved::ALL, Moved::name).map_err(bad)?,
             _ => return Err(LinkNotice::UnknownKey(unescaped(key))),
         }
@@ -240,6 +252,7 @@ fn room_name(room: Room) -> &'static str {
     match room {
         Room::Growth => "growth",
         Room::Versions => "versions",
+        Room::Models => "models",
         Room::Claims => "claims",
         Room::Log => "log",
         Room::Measure => "measure",
@@ -250,13 +263,6 @@ fn unit_name(units: UnitSystem) -> &'static str {
     match units {
         UnitSystem::Decimal => "gb",
         UnitSystem::Binary => "gib",
-    }
-}
-
-fn scale_name(scale: AxisScale) -> &'static str {
-    match scale {
-        AxisScale::Log => "log",
-        AxisScale::Linear => "linear",
     }
 }
 

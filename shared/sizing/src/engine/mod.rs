@@ -31,7 +31,10 @@ pub use fit::{Room, largest_batch_in, largest_context_in, settings_in};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, PaddingOf, Unanswered};
-pub use reserved::{Reservation, ReservedPart, Rest, reservation, reserved_bytes, reserved_curve};
+pub use reserved::{
+    Reservation, ReservedPart, Rest, logical_bytes, logical_curve, reservation, reserved_bytes,
+    reserved_curve,
+};
 pub use share::ranks;
 pub use size::{EngineSize, size_in_engine};
 pub use unused::has_setting;

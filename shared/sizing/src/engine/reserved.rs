@@ -219,6 +219,38 @@ pub fn reserved_bytes(query: &Query<'_>) -> Result<Bytes> {
     }
 }
 
+/// Logical bytes of the batch at each of `contexts`, as they stand beside what the query's engine reserves: of one of its ranks
+/// where several share a model, else of the whole. The list ends before the first context that has no figure.
+///
+/// # Errors
+///
+/// Ranks that cannot share the model equally.
+pub fn logical_curve(query: &Query<'_>, state: &StateModel, contexts: &[Tokens]) -> Result<Vec<Bytes>> {
+    match on_rank(query) {
+        Some(query) => reserved_curve(&query, contexts),
+        None => Ok(contexts.iter().map_while(|n| state.resident(*n, query.batch).ok()).collect()),
+    }
+}
+
+/// The same at the query's own context.
+///
+/// # Errors
+///
+/// No context, an overflow, or ranks that cannot share the model equally.
+pub fn logical_bytes(query: &Query<'_>, state: &StateModel) -> Result<Bytes> {
+    match on_rank(query) {
+        Some(query) => reserved_bytes(&query),
+        None => state.resident(query.need_context()?, query.batch),
+    }
+}
+
+/// The question for logical bytes of one rank; none where no engine is asked or its ranks each have the whole.
+fn on_rank<'a>(query: &Query<'a>) -> Option<Query<'a>> {
+    let kind = query.engine.kind();
+    let is_shared = kind != EngineKind::Logical && ranks(kind, query.settings) > 1;
+    is_shared.then(|| Query { engine: Engine::newest(EngineKind::Logical), ..query.clone() })
+}
+
 /// The query's settings, with room for every request of the batch: llama.cpp divides one context among its sequences.
 pub(super) fn of_requests(query: &Query<'_>) -> Result<Settings> {
     let mut settings = query.settings.clone();
@@ -237,6 +269,25 @@ pub(super) fn of_requests(query: &Query<'_>) -> Result<Settings> {
 mod tests {
     use super::*;
     use crate::catalogue;
+
+    /// Two of four KV heads of Qwen3-235B on each of two ranks: half the bytes of the whole model, which stands beside one rank.
+    #[test]
+    fn logical_bytes_beside_ranks_are_of_one_rank() {
+        let architecture = crate::find_entry("qwen3-235b-a22b").unwrap().architecture().unwrap();
+        let n = [Tokens::new(1000), Tokens::new(4000)];
+        for (tp, share) in [(1, 1), (2, 2)] {
+            let settings = Settings { tp: Some(tp), ..Settings::default() };
+            let state = StateModel::new(&architecture, &settings).unwrap();
+            let engine = Engine::newest(EngineKind::Vllm);
+            let query =
+                Query { context: Some(n[1]), ..Query::new(&architecture, engine, &settings).unwrap() };
+            // 94 layers of 2 × 4 heads × 128 values in BF16.
+            let whole = n.map(|n| n.get() * 94 * 2 * 4 * 128 * 2);
+            let of = |bytes: u64| Bytes::new(bytes / share);
+            assert_eq!(logical_curve(&query, &state, &n).unwrap(), whole.map(of));
+            assert_eq!(logical_bytes(&query, &state).unwrap(), of(whole[1]));
+        }
+    }
 
     /// One plan for all contexts and a plan for each are the same rule.
     #[test]

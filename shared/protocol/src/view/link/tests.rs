@@ -1,7 +1,7 @@
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat};
 use proptest::prelude::*;
 
-use super::super::{ClaimsView, VersionsView};
+use super::super::{ClaimsView, ListView, VersionsView};
 use super::*;
 
 fn any_name() -> impl Strategy<Value = String> {
@@ -32,7 +32,7 @@ prop_compose! {
         pool in prop::option::of(any::<u64>()),
         memory in prop::option::of(prop_oneof![1..=u64::MAX, (1..4096_u64).prop_map(|count| count << 28)]),
         binary in any::<bool>(),
-        linear in any::<bool>(),
+        scale in prop::sample::select(AxisScale::ALL.to_vec()),
         selects_first in any::<bool>(),
         run in prop::option::of(any_name()),
         verdict in prop::option::of(prop::sample::select(VerdictKind::ALL.to_vec())),
@@ -40,6 +40,9 @@ prop_compose! {
         open in prop::option::of(prop::sample::select(claim_ids())),
         pair in prop::option::of([any_name(), any_name()]),
         moved in prop::sample::select(Moved::ALL.to_vec()),
+        column in prop::sample::select(ModelColumn::ALL.to_vec()),
+        descends in any::<bool>(),
+        filter in "\\PC{0,12}",
     ) -> ViewState {
         let mut versions = VersionsView { moved, ..VersionsView::default() };
         if let Some([from, to]) = &pair {
@@ -66,11 +69,12 @@ prop_compose! {
             },
             memory: memory.map(Bytes::new),
             units: if binary { UnitSystem::Binary } else { UnitSystem::Decimal },
-            scale: if linear { AxisScale::Linear } else { AxisScale::Log },
+            scale,
             selected,
             run,
             claims: ClaimsView { verdict, publication, open },
             versions,
+            list: ListView { column, descends, filter },
         }
     }
 }
