@@ -140,17 +140,11 @@ mod in_chromium {
                 let text = export(&page, stem, way, ending).await;
                 let text = text.as_str().expect("text").to_owned();
                 assert_eq!(export(&page, stem, way, ending).await, text, "equal bytes");
-                assert!(
-                    text.contains(before) || ending == "csv" || stem == "layers",
-                    "{stem}.{ending}: no link"
-                );
-                let mut wanted = chart(arguments, &day, ending);
-                let mut got = without_style(&text).replace(before, "");
-                if stem == "layers" {
-                    // Its figure has no link of its own on the command line's side: the page's view is that of growth.
-                    wanted = wanted.replace(before, "");
-                    got = got.replace(before, "");
-                }
+                // Typst would take a slash for itself.
+                let before = if ending == "typ" { before.replace('/', "\\/") } else { before.to_owned() };
+                assert!(text.contains(&before) || ending == "csv", "{stem}.{ending}: no link");
+                let wanted = chart(arguments, &day, ending);
+                let got = without_style(&text).replace(&before, "");
                 if ending == "svg" {
                     // Lines below a drawing are broken by their width, which the whole address changes.
                     let figure = |text: &str| text.split("id=\"footer\"").next().map(str::len);
@@ -240,10 +234,13 @@ mod in_chromium {
         assert_eq!(lines, 1 + known.as_array().expect("rows").len());
 
         let page = open(&browser, "v=1&r=versions&f=glm-4.5&t=glm-5.1").await;
-        for (stem, words) in [("facts", "kv_lora_rank"), ("kept", "together"), ("family", "GLM-5.2")] {
+        for (stem, words) in
+            [("facts", "full attention: kv heads"), ("kept", "together"), ("family", "GLM-5.2")]
+        {
             let text = export(&page, stem, "Markdown", "md").await;
             let text = text.as_str().expect("text");
-            assert!(text.contains(words) && text.contains("| --"), "{stem}: {text}");
+            assert!(text.contains(words), "{stem}: {text}");
+            assert!(text.lines().filter(|line| line.starts_with('|')).count() > 3, "{stem}: {text}");
         }
     }
 

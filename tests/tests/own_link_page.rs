@@ -55,7 +55,12 @@ mod in_chromium {
         page.wait_for_context(|context| context == 2000).await;
         page.reload().await;
         page.wait_until_there("[data-model=\"own-1\"] [data-figure=\"resident_bytes\"]").await;
-        paste(&page, &json!({"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 64}), 2).await;
+        paste(
+            &page,
+            &json!({"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 64}),
+            2,
+        )
+        .await;
         assert_eq!(page.shown().await.len(), 2);
     }
 
