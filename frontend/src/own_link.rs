@@ -7,10 +7,7 @@ use leptos::prelude::*;
 use serde_json::{Value, json};
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{
-    Blob, CompressionFormat, CompressionStream, DecompressionStream, ReadableStream, ReadableWritablePair,
-    Response,
-};
+use web_sys::{Blob, ReadableStream, ReadableWritablePair, Response};
 
 use crate::state::{Model, Page, Shared, Source, address};
 
@@ -81,8 +78,7 @@ pub(crate) fn left_out(page: Page) -> Option<String> {
 
 async fn encoded(name: &str, config: &Value) -> Option<String> {
     let text = json!({"name": name, "config": config}).to_string();
-    let stream = CompressionStream::new(CompressionFormat::DeflateRaw).ok()?;
-    let bytes = through(text.as_bytes(), stream.unchecked_ref()).await?;
+    let bytes = through(text.as_bytes(), "CompressionStream").await?;
     let binary: String = bytes.into_iter().map(char::from).collect();
     let base64 = window().btoa(&binary).ok()?;
     Some(base64.trim_end_matches('=').replace('+', "-").replace('/', "_"))
@@ -93,8 +89,7 @@ async fn model(part: &str, number: usize) -> Result<Model, String> {
     let base64 = part.replace('-', "+").replace('_', "/");
     let binary = window().atob(&base64).map_err(|_| damaged())?;
     let bytes: Vec<u8> = binary.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect();
-    let stream = DecompressionStream::new(CompressionFormat::DeflateRaw).map_err(|_| damaged())?;
-    let text = through(&bytes, stream.unchecked_ref()).await.ok_or_else(damaged)?;
+    let text = through(&bytes, "DecompressionStream").await.ok_or_else(damaged)?;
     let mut value: Value = serde_json::from_slice(&text).map_err(|_| damaged())?;
     let config = value["config"].take();
     let architecture = read_config_value(&config).map_err(|error| error.to_string())?;
@@ -108,11 +103,13 @@ async fn model(part: &str, number: usize) -> Result<Model, String> {
     })
 }
 
-/// All that comes out of a stream; none where it breaks off.
-async fn through(bytes: &[u8], stream: &ReadableWritablePair) -> Option<Vec<u8>> {
+/// All that comes out of one of the browser's own streams of that class; none where it breaks off.
+async fn through(bytes: &[u8], class: &str) -> Option<Vec<u8>> {
+    let class: js_sys::Function = js_sys::Reflect::get(&window(), &class.into()).ok()?.dyn_into().ok()?;
+    let stream = js_sys::Reflect::construct(&class, &js_sys::Array::of1(&"deflate-raw".into())).ok()?;
     let parts = js_sys::Array::of1(&js_sys::Uint8Array::from(bytes));
     let blob = Blob::new_with_u8_array_sequence(&parts).ok()?;
-    let out: ReadableStream = blob.stream().pipe_through(stream);
+    let out: ReadableStream = blob.stream().pipe_through(stream.unchecked_ref::<ReadableWritablePair>());
     let response = Response::new_with_opt_readable_stream(Some(&out)).ok()?;
     let buffer = JsFuture::from(response.array_buffer().ok()?).await.ok()?;
     Some(js_sys::Uint8Array::new(&buffer).to_vec())
