@@ -85,7 +85,7 @@ mod in_chromium {
         assert!(said.starts_with("copied without llama") && said.contains("send its file along"), "{said}");
 
         let page = browser.open(&format!("{address}?v=1&m=glm-5.1,own-1&n=1000#own=q1bKzc9J")).await;
-        let said = page.text("[role=\"status\"]").await;
+        let said = page.text(".said[role=\"status\"]").await;
         assert!(said.contains("config in the link cannot be read"), "{said}");
         assert_eq!(page.shown().await.len(), 1, "the rest opens");
     }

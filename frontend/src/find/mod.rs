@@ -138,7 +138,7 @@ pub(crate) fn find(page: Page, doors: &'static [Door]) -> AnyView {
                 on:keydown=on(key)
             />
             {part(list)}
-            <p class="unseen" role="status">{words(spoken)}</p>
+            <p class="unseen" aria-live="polite">{words(spoken)}</p>
         </dialog>
     }
     .into_any()
