@@ -2,13 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::engine::{Engine, EngineKind, Query, Reservation, Rest, reservation};
+use kvscope_sizing::engine::{Query, Reservation, Rest, reservation};
 use kvscope_sizing::{Architecture, Settings, Tokens, catalogue};
+
+/// Every engine at its newest version, and versions with older rules.
+const ENGINES: [&str; 9] = [
+    "logical",
+    "vllm",
+    "vllm@0.22",
+    "vllm@0.11",
+    "sglang",
+    "sglang@0.5.13",
+    "llama.cpp",
+    "trtllm",
+    "transformers",
+];
 
 /// What is asked of one version.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    engine: EngineKind,
+    engine: &'static str,
     tp: u64,
     pp: u64,
     batch: u64,
@@ -17,7 +30,7 @@ struct Asked {
 
 fn every_question() -> Vec<Asked> {
     let mut all = Vec::new();
-    for engine in EngineKind::ALL {
+    for engine in ENGINES {
         for (tp, pp) in [(1, 1), (2, 1), (8, 1), (1, 2), (2, 2), (8, 2)] {
             for batch in [1, 3] {
                 all.extend([1, 77, 100_000].map(|context| Asked { engine, tp, pp, batch, context }));
@@ -34,7 +47,7 @@ const SETS: [&[(&str, &str)]; 16] = [
     &[("pool_tokens", "300000")],
     &[("pool_tokens", "300000"), ("state_slots", "20")],
     &[("kv_dtype", "fp8")],
-    &[("kv_dtype", "int4_per_token_head")],
+    &[("kv_dtype", "int4_per_token_head"), ("index_dtype", "bf16")],
     &[("dcp", "2")],
     &[("layers_on_rank", "3")],
     &[("dp", "2")],
@@ -52,7 +65,7 @@ fn asked_of(architecture: &Architecture, asked: Asked, set: &[(&str, &str)]) -> 
     for (name, value) in set {
         settings.set(name, value).unwrap();
     }
-    let mut query = Query::new(architecture, Engine::newest(asked.engine), &settings).ok()?;
+    let mut query = Query::new(architecture, asked.engine.parse().unwrap(), &settings).ok()?;
     (query.context, query.batch) = (Some(Tokens::new(asked.context)), asked.batch);
     reservation(&query).ok()
 }

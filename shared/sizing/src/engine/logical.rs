@@ -26,12 +26,23 @@ pub(super) struct DenseRules {
     pub(super) groups: u64,
     /// Tokens of a block that caches of every token are rounded up to; 1 for none.
     pub(super) block: u64,
+    /// Whether windows take blocks too.
+    pub(super) windows: WindowBlocks,
     /// What the engine keeps otherwise than the mixer says.
     pub(super) adjust: fn(Mixer) -> Mixer,
     /// Why it keeps parts otherwise, where it does.
     pub(super) otherwise: Vec<(Quantity, &'static str)>,
     /// What was assumed.
     pub(super) warnings: Vec<Warning>,
+}
+
+/// How a window's tokens are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum WindowBlocks {
+    /// One by one.
+    None,
+    /// In whole blocks, and a block more where older tokens leave one.
+    OneMore,
 }
 
 /// Dense state of the rank that holds most.
@@ -63,9 +74,26 @@ impl DenseRules {
             groups: 1,
             settings,
             block: 1,
+            windows: WindowBlocks::None,
             adjust: std::convert::identity,
             otherwise: Vec::new(),
             warnings,
+        }
+    }
+}
+
+impl DenseRules {
+    /// Entries of a request of `n` tokens that a layer has room for.
+    fn entries(&self, kept: &StateComponent, n: Tokens) -> u64 {
+        let in_blocks = |tokens: u64| tokens.checked_next_multiple_of(self.block).unwrap_or(u64::MAX);
+        let whole_blocks = in_blocks(n.get());
+        match (quantity_of(kept.kind), self.windows) {
+            (Quantity::KvBytes | Quantity::IndexBytes, _) => kept.growth.entries(Tokens::new(whole_blocks)),
+            (Quantity::WindowBytes, WindowBlocks::OneMore) => {
+                let window = kept.growth.saturates_at().map_or(u64::MAX, Tokens::get);
+                whole_blocks.min(in_blocks(window).saturating_add(self.block))
+            }
+            _ => kept.growth.entries(n),
         }
     }
 }
@@ -87,9 +115,8 @@ impl<'q> DensePlan<'q> {
         let length = query.context.unwrap_or_else(beyond_windows);
         let mut ranks = ranges.iter().map(state).collect::<Result<Vec<_>>>()?;
         let several = ranges.len() > 1;
-        let block = rules.block;
         let held = |rank: &RankState| {
-            if several { reserved(rank, block, Quantity::ResidentBytes, length) } else { Ok(Bytes::ZERO) }
+            if several { reserved(rank, &rules, Quantity::ResidentBytes, length) } else { Ok(Bytes::ZERO) }
         };
         let held = ranks.iter().map(held).collect::<Result<Vec<_>>>()?;
         rules.warnings.extend(shown_rank(&ranges, &held));
@@ -105,7 +132,7 @@ impl<'q> DensePlan<'q> {
     }
 
     fn part_at(&self, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-        reserved(&self.rank, self.rules.block, quantity, n)?.times(self.share().requests)
+        reserved(&self.rank, &self.rules, quantity, n)?.times(self.share().requests)
     }
 
     fn parts_of(&self, quantity: Quantity) -> impl Iterator<Item = (&StateComponent, u64)> {
@@ -114,13 +141,11 @@ impl<'q> DensePlan<'q> {
 
     /// `20 layers × 781 entries × 1,152 B + …`: what makes up a part at `n` tokens, in whole blocks.
     fn entries_worked(&self, quantity: Quantity, n: Tokens) -> String {
-        let in_blocks = matches!(quantity, Quantity::KvBytes | Quantity::IndexBytes);
-        let tokens = if in_blocks { n.get().next_multiple_of(self.rules.block) } else { n.get() };
         let requests = times_requests(self.share().requests);
         let term = |(kept, layers): (&StateComponent, u64)| {
             let (layers, bytes) =
                 (counted(layers, "layer", "layers"), group_digits(kept.growth.entry().get()));
-            let entries = kept.growth.entries(Tokens::new(tokens));
+            let entries = self.rules.entries(kept, n);
             let entries = match kept.growth {
                 Growth::Compressed { .. } => format!(" × {}", counted(entries, "entry", "entries")),
                 Growth::Constant { .. } => String::new(),
@@ -133,12 +158,11 @@ impl<'q> DensePlan<'q> {
 }
 
 /// Bytes of one request on a rank that `quantity` counts, blocks rounded up.
-fn reserved(rank: &RankState, block: u64, quantity: Quantity, n: Tokens) -> Result<Bytes> {
-    let whole_blocks = Tokens::new(n.get().next_multiple_of(block));
-    rank.sum(|component| match quantity_of(component.kind) {
-        kind if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),
-        Quantity::KvBytes | Quantity::IndexBytes => component.bytes(whole_blocks),
-        _ => component.bytes(n),
+fn reserved(rank: &RankState, rules: &DenseRules, quantity: Quantity, n: Tokens) -> Result<Bytes> {
+    rank.sum(|component| match (quantity_of(component.kind), component.growth) {
+        (kind, _) if quantity != Quantity::ResidentBytes && kind != quantity => Ok(Bytes::ZERO),
+        (_, Growth::Constant { bytes }) => Ok(bytes),
+        (_, growth) => growth.entry().times(rules.entries(component, n)),
     })
 }
 
@@ -205,11 +229,12 @@ impl Profile for DensePlan<'_> {
         own.map(|(_, why)| (*why).to_owned()).collect()
     }
 
-    /// Of compressed entries, which are whole groups of tokens.
+    /// Of compressed entries, which are whole groups of tokens, and of windows in blocks.
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
         let groups =
             self.parts_of(quantity).any(|(kept, _)| matches!(kept.growth, Growth::Compressed { .. }));
-        if groups { self.terms(quantity) } else { Ok(None) }
+        let in_blocks = quantity == Quantity::WindowBytes && self.rules.windows == WindowBlocks::OneMore;
+        if groups || in_blocks { self.terms(quantity) } else { Ok(None) }
     }
 
     fn terms(&self, quantity: Quantity) -> Result<Option<String>> {
@@ -234,15 +259,32 @@ impl Profile for DensePlan<'_> {
     }
 
     fn padding(&self) -> Result<Vec<Padding>> {
-        let Some(n) = self.query.context.filter(|_| self.rules.block > 1) else { return Ok(Vec::new()) };
-        let reserved = self.part(Quantity::ResidentBytes)?;
-        let held = self.rank.resident(n)?.times(self.share().requests)?;
-        let bytes = Bytes::new(reserved.get() - held.get());
-        if bytes == Bytes::ZERO {
+        if self.query.context.is_none() || self.rules.block <= 1 {
             return Ok(Vec::new());
         }
-        let why = format!("caches of every token take whole blocks of {} tokens", self.rules.block);
-        Ok(vec![Padding { what: "last block of each request".to_owned(), bytes, why }])
+        let beyond = |quantity: Quantity| {
+            let (reserved, held) = (self.part(quantity)?, self.content(quantity)?);
+            Ok::<_, crate::Error>(Bytes::new(reserved.get().saturating_sub(held.get())))
+        };
+        let windows = beyond(Quantity::WindowBytes)?;
+        let caches = beyond(Quantity::KvBytes)?.plus(beyond(Quantity::IndexBytes)?)?;
+        let block = self.rules.block;
+        let rows = [
+            (
+                "last block of each request",
+                caches,
+                format!("caches of every token take whole blocks of {block} tokens"),
+            ),
+            (
+                "blocks beyond windows",
+                windows,
+                format!(
+                    "windows take whole blocks of {block} tokens, and one more, so that they always have their tokens"
+                ),
+            ),
+        ];
+        let kept = rows.into_iter().filter(|(_, bytes, _)| *bytes > Bytes::ZERO);
+        Ok(kept.map(|(what, bytes, why)| Padding { what: what.to_owned(), bytes, why }).collect())
     }
 
     fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {

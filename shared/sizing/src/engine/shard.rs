@@ -156,11 +156,6 @@ impl RankState {
             .try_fold(Bytes::ZERO, |total, (component, layers)| total.plus(bytes(component)?.times(layers)?))
     }
 
-    /// Bytes of one request of `n` tokens.
-    pub(crate) fn resident(&self, n: Tokens) -> Result<Bytes> {
-        self.sum(|component| component.bytes(n))
-    }
-
     /// Bytes of one request that one more token adds at `n`; `None` asks beyond every window.
     pub(crate) fn slope(&self, n: Option<Tokens>) -> Result<BytesPerToken> {
         self.components().try_fold(BytesPerToken::ZERO, |total, (component, layers)| {

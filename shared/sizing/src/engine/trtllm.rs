@@ -1,6 +1,6 @@
 //! TensorRT-LLM: what its cache managers budget for a request.
 
-use super::logical::{DensePlan, DenseRules};
+use super::logical::{DensePlan, DenseRules, WindowBlocks};
 use super::pipeline::Surplus;
 use super::shard::{FewGroups, Split, UnevenHeads, shares_evenly};
 use super::share::Share;
@@ -15,8 +15,9 @@ use crate::{Error, Result};
 const DEFAULT_BLOCK: u64 = 32;
 
 /// Per token: layers × K and V of the rank's heads, rounded up; a latent is not divided, and attention data parallelism leaves each
-/// rank all heads. Channels of a convolution are divided whatever groups they are of. Windows, states and index keys (raw bytes, 132 for 128 values) are as dense as in `logical`; draft
-/// layers come on top. Caches of every token take whole blocks.
+/// rank all heads. Channels of a convolution are divided whatever groups they are of. States and index keys (raw bytes, 132 for 128 values) are as dense as in `logical`; draft
+/// layers come on top. Caches of every token take whole blocks, and windows, each size in a pool of its own, one block more
+/// (`kSWAExtraBlock` of `kvCacheManager.h`).
 ///
 /// Source: TensorRT-LLM `resource_manager.py` and `mamba_cache_manager.py` with their pull requests of 2026, as
 /// excerpts.
@@ -28,6 +29,8 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
     rules.warnings.retain(|warning| warning.field != "dp");
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
+    rules.windows = WindowBlocks::OneMore;
+    rules.warnings.extend(windows_warning(query.architecture));
     if let Some(groups) = rules.settings.dp.filter(|groups| *groups > 1) {
         check_groups(groups, rules.settings.tp())?;
         // A rank of data-parallel attention holds whole requests, their recurrent state too (`mamba_cache_manager.py`).
@@ -49,6 +52,18 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
         rules.warnings.push(Warning::new("tp", message));
     }
     Ok(Box::new(DensePlan::new(query, rules)?))
+}
+
+/// Windows are what the launch sets, layer by layer; where it sets none, every layer has room for the longest request
+/// (`max_attention_window_vec` of `KVCacheManager`, `resource_manager.py`).
+fn windows_warning(architecture: &Architecture) -> Option<Warning> {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let has_windows = mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }));
+    has_windows.then(|| {
+        let message = "the model's windows are taken to be set in kv_cache_config.max_attention_window, where TensorRT-LLM \
+                       reads them; without it every layer keeps all tokens";
+        Warning::new("sliding_window", message)
+    })
 }
 
 /// Attention data parallelism is on or off: a group for each tensor-parallel rank (`Mapping.dp_size`).
@@ -80,6 +95,25 @@ fn uneven_heads(architecture: &Architecture, tp: u64) -> Option<&Fact> {
 mod tests {
     use crate::engine::{Quantity, Query, report};
     use crate::{Settings, read_config};
+
+    /// Gemma-3-27B: 52 layers with windows of 1024 tokens, 2 × 16 × 128 × 2 B each. In blocks of 32, a request beyond the
+    /// window has 32 and one more (`kSWAExtraBlock`; `SlidingWindowStabilizesBlockCount` of its tests), a shorter one its own.
+    #[test]
+    fn windows_take_blocks_and_one_more() {
+        let gemma = crate::find_entry("gemma-3-27b").unwrap().architecture().unwrap();
+        let layer = 52 * 2 * 16 * 128 * 2;
+        for (context, slots) in [(100_000, 1056), (1000, 1024), (40, 64), (1056, 1056)] {
+            let settings = Settings { context: Some(context), ..Settings::default() };
+            let query = Query::new(&gemma, "trtllm".parse().unwrap(), &settings).unwrap();
+            let found = report(&query).unwrap();
+            let bytes = found.figure(Quantity::WindowBytes).unwrap().whole().unwrap();
+            assert_eq!(bytes, slots * layer, "{context}");
+            let padding = found.padding.iter().find(|row| row.what == "blocks beyond windows");
+            let free = slots - context.min(1024);
+            assert_eq!(padding.map_or(0, |row| row.bytes.get()), free * layer, "{context}");
+            assert!(found.warnings.iter().any(|warning| warning.message.contains("max_attention_window")));
+        }
+    }
 
     /// `mamba_cache_manager.py` divides `d_inner + 2 × groups × d_state` channels: of Falcon-H1-34B's 72 layers each of 4 ranks
     /// has 8 × 128 × 256 values in bf16 and 3 columns of (4096 + 2 × 2 × 256) / 4 channels, though there are 2 groups.

@@ -10,15 +10,27 @@ use crate::fact::Fact;
 use crate::mixer::{CompressedAttention, Conv, Heads, IndexKeys, Latent, Mixer, Recurrence, Recurrent};
 use crate::{Error, Result};
 
+/// Where the V of heads is from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Values {
+    /// A projection of its own.
+    Projected,
+    /// The projection of K.
+    AsKeys,
+}
+
 impl Mixer {
     pub(super) fn matrices(&self, shapes: &WeightShapes) -> Result<Vec<Matrix>> {
         match self {
-            Self::Full(heads) => heads.matrices(shapes, shapes.attention.full_layers_share_k),
+            Self::Full(heads) if shapes.attention.full_layers_share_k => {
+                heads.matrices(shapes, Values::AsKeys)
+            }
+            Self::Full(heads) => heads.matrices(shapes, Values::Projected),
             Self::Sliding { heads, .. } | Self::Chunked { heads, .. } | Self::Cross { heads, .. } => {
-                heads.matrices(shapes, false)
+                heads.matrices(shapes, Values::Projected)
             }
             Self::IndexedFull(heads, index) => {
-                let mut all = heads.matrices(shapes, false)?;
+                let mut all = heads.matrices(shapes, Values::Projected)?;
                 all.extend(index.matrices(shapes)?);
                 Ok(all)
             }
@@ -38,7 +50,7 @@ impl Mixer {
 }
 
 impl Heads {
-    fn matrices(&self, shapes: &WeightShapes, shares_k: bool) -> Result<Vec<Matrix>> {
+    fn matrices(&self, shapes: &WeightShapes, values: Values) -> Result<Vec<Matrix>> {
         let hidden = shapes.hidden.get();
         let query = query_heads(self.query_heads.as_ref())?;
         let (k_width, v_width) = (self.k_width.get(), self.v_width.get());
@@ -46,7 +58,7 @@ impl Heads {
             Matrix::projection("q", hidden, wide(query, k_width)?),
             Matrix::projection("k", hidden, wide(self.kv_heads.get(), k_width)?),
         ];
-        if !shares_k {
+        if values == Values::Projected {
             all.push(Matrix::projection("v", hidden, wide(self.kv_heads.get(), v_width)?));
         }
         if shapes.attention.gates_output {

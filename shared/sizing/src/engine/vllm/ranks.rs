@@ -45,8 +45,9 @@ impl Ranks {
             let widest = widest
                 .checked_next_multiple_of(alignment.max(1))
                 .ok_or_else(|| Error::overflow("rounding a block up"))?;
-            // The older packing has room for every page, so its width does not follow from a group.
-            own.block_bytes.push(grouping.block_bytes.filter(|_| own.layers.len() == 1).unwrap_or(widest));
+            // The older packing has room for every page of growing caches, whatever group they are of.
+            let room = grouping.block_bytes.filter(|_| own.layers.len() == 1).unwrap_or(0);
+            own.block_bytes.push(widest.max(room));
         }
         own.shown = fullest(&own.block_bytes);
         Ok(own)

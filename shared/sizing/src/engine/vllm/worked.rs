@@ -144,7 +144,7 @@ impl VllmPlan<'_> {
 
     /// What a block is as wide as: `the widest group's pages: 21 layers × 37,440 B + 21 layers × 8,640 B`.
     pub(super) fn block_words(&self) -> Result<Option<String>> {
-        if let Some(block) = self.grouping.block_bytes.filter(|_| self.ranks.layers().len() == 1) {
+        if let Some(block) = self.grouping.block_bytes.filter(|room| *room == self.widest_block()) {
             return self.room_words(block).map(Some);
         }
         let (mut widest, mut of_widest) = (0, None);

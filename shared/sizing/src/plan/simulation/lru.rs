@@ -129,7 +129,7 @@ impl Store<'_> {
         if self.sizes.needs_checkpoint() {
             for end in [hit, blocks.len()] {
                 if end > 0 {
-                    self.touch(self.checkpoints + blocks[end - 1], true);
+                    self.ask(self.checkpoints + blocks[end - 1]);
                 }
             }
         }
@@ -137,14 +137,17 @@ impl Store<'_> {
             return;
         }
         for (place, block) in blocks.iter().enumerate().rev() {
-            self.touch(*block, place < hit);
+            if place < hit {
+                self.ask(*block);
+            } else {
+                self.lift(*block);
+            }
         }
     }
 
-    /// Makes an object the most recent of the first tier.
-    fn touch(&mut self, object: u32, asked: bool) {
-        if asked
-            && let Some(ahead) = self.ahead.get_mut(object as usize)
+    /// Takes an object that a request asked for: what was fetched ahead has been of use.
+    fn ask(&mut self, object: u32) {
+        if let Some(ahead) = self.ahead.get_mut(object as usize)
             && std::mem::take(ahead)
         {
             self.tail.used_prefetch_bytes += self.bytes(object);
@@ -152,6 +155,7 @@ impl Store<'_> {
         self.lift(object);
     }
 
+    /// Makes an object the most recent of the first tier.
     fn lift(&mut self, object: u32) {
         let bytes = self.bytes(object);
         let tier = self.lists.tier(object);
