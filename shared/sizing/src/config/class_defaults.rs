@@ -37,6 +37,7 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     ),
     (&["dots1", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "sliding_window", 4096),
     (&["cwm"], "sliding_window", 8192),
+    (&["gpt_neo"], "window_size", 256),
     (&["gemma3_text", "gemma3"], "num_attention_heads", 8),
     (
         &[
@@ -196,6 +197,14 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["deepseek_v2", "deepseek_v3", "longcat_flash"], "kv_lora_rank", 512),
 ];
 
+/// What text models inside another model's config leave to their class (LLaVA). A config that is of no other model says
+/// these itself, and one that does not is cut.
+const NESTED_COUNTS: &[(&[&str], &str, u64)] = &[
+    (&["llama", "mistral"], "num_hidden_layers", 32),
+    (&["llama", "mistral"], "num_attention_heads", 32),
+    (&["llama", "mistral"], "hidden_size", 4096),
+];
+
 const FLAGS: &[(&[&str], &str, bool)] = &[
     (&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "use_sliding_window", false),
     (&["falcon_h1"], "parallel_attention_and_mamba", true),
@@ -338,6 +347,11 @@ pub(super) fn is_unmodelled(model_type: Option<&str>) -> Option<&'static str> {
         }
         "recurrent_gemma" => Some("a linear recurrent unit (RG-LRU)"),
         "xlstm" => Some("the state of an xLSTM"),
+        "abc" | "based" | "comba" | "delta_net" | "gated_deltanet" | "gated_deltaproduct" | "gla" | "gsa"
+        | "hgrn" | "hgrn2" | "kda" | "lightnet" | "linear_attn" | "log_linear_mamba2" | "mesa_net"
+        | "mom" | "retnet" | "rodimus" | "samba" | "ttt" => {
+            Some("a recurrent state as the flash-linear-attention library shapes it")
+        }
         _ => None,
     }
 }
@@ -352,6 +366,11 @@ pub(super) fn shares_one_head(model_type: Option<&str>) -> bool {
 
 pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
     model_type.is_some_and(|class| WINDOW_ON_EVERY_LAYER.contains(&class))
+}
+
+/// The class whose layers are local or global by lists of its own.
+pub(super) fn is_gpt_neo(model_type: Option<&str>) -> bool {
+    model_type == Some("gpt_neo")
 }
 
 /// Classes of encoders, which see the whole text at once and keep nothing of it (`layers/attention/attention.py` of vLLM
@@ -379,13 +398,33 @@ pub(super) fn plain_mamba2(model_type: Option<&str>) -> bool {
     model_type == Some("mamba2")
 }
 
+/// Classes of Mamba-1 whose count of heads splits the same state (`ZambaConfig`, `n_mamba_heads`).
+pub(super) fn splits_mamba1(model_type: Option<&str>) -> bool {
+    model_type == Some("zamba")
+}
+
+/// Classes whose attention takes two hidden states at once, so that its heads share twice their width
+/// (`attention_hidden_size` of `ZambaConfig` and `Zamba2Config`).
+pub(super) fn attends_to_two(model_type: Option<&str>) -> bool {
+    matches!(model_type, Some("zamba" | "zamba2"))
+}
+
 /// Classes of Mamba-1 alone, where `intermediate_size` is the width of the block and not of an MLP.
 pub(super) fn plain_mamba1(model_type: Option<&str>) -> bool {
     matches!(model_type, Some("mamba" | "falcon_mamba"))
 }
 
 pub(super) fn count(model_type: Option<&str>, field: &str) -> Option<Fact> {
-    let (class, value) = find(COUNTS, model_type, field)?;
+    default_of(COUNTS, model_type, field)
+}
+
+/// The default of a text model's class inside another model's config.
+pub(super) fn nested_count(model_type: Option<&str>, field: &str) -> Option<Fact> {
+    default_of(NESTED_COUNTS, model_type, field)
+}
+
+fn default_of(rows: &[(&[&str], &str, u64)], model_type: Option<&str>, field: &str) -> Option<Fact> {
+    let (class, value) = find(rows, model_type, field)?;
     Some(Fact::default(value, field, format!("{value}, the default of the {class} configuration class")))
 }
 

@@ -201,7 +201,11 @@ impl<'a> Fields<'a> {
 
     /// What the class says where the config has no value.
     fn class_default(&self, key: &str) -> Result<Option<Fact>> {
-        let Some(default) = class_defaults::count(self.model_type(), key) else { return Ok(None) };
+        let nested =
+            || class_defaults::nested_count(self.model_type(), key).filter(|_| self.levels.len() > 1);
+        let Some(default) = class_defaults::count(self.model_type(), key).or_else(nested) else {
+            return Ok(None);
+        };
         let unusable = |path: String, found: &str| {
             let value = default.get();
             let what =

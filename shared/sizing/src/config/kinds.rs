@@ -57,6 +57,7 @@ pub(super) fn read_kinds(
             format!("{what} is not modelled, and it is not sized as something else"),
         ));
     }
+    checks::refuse_package_config(fields)?;
     for reader in READERS {
         if let Some(kinds) = reader(fields, count, warnings)? {
             if OF_WINDOWS.contains(&last_name(&kinds.field)) {
@@ -79,11 +80,12 @@ pub(super) fn read_kinds(
 type Reader = fn(&Fields<'_>, Option<&Fact>, &mut Vec<Warning>) -> Result<Option<Kinds>>;
 
 /// The readers of lists; the first that finds its field decides.
-const READERS: [Reader; 9] = [
+const READERS: [Reader; 10] = [
     compress_ratios,
     hybrid_layer_pattern,
     window_layout,
     windows::listed_windows,
+    windows::of_gpt_neo,
     named_layers,
     block_configs,
     override_pattern,

@@ -9,7 +9,7 @@ use super::kinds::{LayerKind, read_kinds};
 use super::shapes::Shapes;
 use super::sources::{check_sources, without_index_owner};
 use crate::architecture::LayerDraft;
-use crate::fact::Fact;
+use crate::fact::{Fact, Source};
 use crate::mixer::{Mixer, Recurrence};
 use crate::warning::Warning;
 use crate::{Error, Result};
@@ -25,6 +25,11 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
         Some(blocks) => Some(blocks.layers.clone()),
         None => fields.count_any(&LAYERS)?,
     };
+    if let Some(count) = &count
+        && let Source::Default { rule, .. } = count.source()
+    {
+        warnings.push(Warning::new(fields.place_of(count), format!("absent; {rule} is taken")));
+    }
     if let Some(count) = count.as_ref().filter(|count| count.get() > MOST_LAYERS) {
         return Err(Error::field(
             fields.place_of(count),

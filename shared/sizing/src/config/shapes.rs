@@ -8,6 +8,7 @@ mod shared;
 
 use serde_json::Value;
 
+use super::class_defaults;
 use super::fields::{
     ENCODER_TOKENS, Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, LATENT_VALUES, QUERY_HEADS, SLIDING_KV_HEADS,
     SLIDING_QUERY_HEADS, listed, whole_number,
@@ -218,7 +219,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             Some(path) => (path, "is 0"),
             None => (self.fields.path_of("head_dim"), "absent"),
         };
-        let hidden = self.fields.count_any(&HIDDEN)?.ok_or_else(|| {
+        let hidden = self.attention_width()?.ok_or_else(|| {
             let own = if state == "absent" { "missing" } else { state };
             Error::field(
                 &field,
@@ -250,6 +251,19 @@ impl<'f, 'a> Shapes<'f, 'a> {
         }
     }
 
+    /// The width that query heads share where no field says a head's own.
+    fn attention_width(&self) -> Result<Option<Fact>> {
+        let hidden = self.fields.count_any(&HIDDEN)?;
+        if !class_defaults::attends_to_two(self.fields.model_type()) {
+            return Ok(hidden);
+        }
+        if let Some(stated) = self.fields.count("attention_hidden_size")? {
+            return Ok(Some(stated));
+        }
+        let doubled = |hidden: Fact| Fact::derived(hidden.get() * 2, format!("2 × {}", hidden.source()));
+        Ok(hidden.map(doubled))
+    }
+
     /// The field that one set of layers has for itself.
     fn special(&self, set: HeadSet, of_full: &[&str], of_sliding: &[&str]) -> Result<Option<Fact>> {
         let keys = match set {
@@ -279,15 +293,17 @@ impl<'f, 'a> Shapes<'f, 'a> {
     /// Tokens of one image in all its tiles: the patches of each, and one token for the tile as a whole (transformers,
     /// `models/mllama/modeling_mllama.py`, `MllamaVisionModel`).
     fn tokens_of_an_image(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
-        let Some(vision) = self.fields.object("vision_config")? else { return Ok(None) };
-        let counts =
-            [vision.count("image_size")?, vision.count("patch_size")?, vision.count("max_num_tiles")?];
+        // Looked at only: the rest of the image's tower says nothing of what the text model keeps.
+        let counts = self.fields.without_reading(|| {
+            let Some(vision) = self.fields.object("vision_config")? else { return Ok([None, None, None]) };
+            Ok([vision.count("image_size")?, vision.count("patch_size")?, vision.count("max_num_tiles")?])
+        })?;
         let [Some(image), Some(patch), Some(tiles)] = counts else { return Ok(None) };
         let side = image.get() / patch.get();
         let tokens = side
             .checked_mul(side)
             .and_then(|patches| patches.checked_add(1)?.checked_mul(tiles.get()))
-            .ok_or_else(|| Error::field(vision.path_of("image_size"), "the tokens of an image overflow"))?;
+            .ok_or_else(|| Error::field("vision_config.image_size", "the tokens of an image overflow"))?;
         let rule = format!(
             "one image of {} tiles, each ({image} ÷ {patch})² patches and one token more",
             tiles.get(),

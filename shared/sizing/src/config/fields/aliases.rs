@@ -8,14 +8,23 @@ use crate::format::StateFormat;
 pub(in crate::config) const KV_HEADS: [&str; 5] =
     ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "n_kv_heads"];
 /// The first is the decoder's own where there is an encoder too (Whisper), so the plain ones may differ from it.
-pub(in crate::config) const QUERY_HEADS: [&str; 6] =
-    ["decoder_attention_heads", "num_attention_heads", "num_query_heads", "n_head", "n_heads", "num_heads"];
+pub(in crate::config) const QUERY_HEADS: [&str; 7] = [
+    "decoder_attention_heads",
+    "num_attention_heads",
+    "num_query_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "attention_heads",
+];
 /// Query heads of sliding layers, where they have their own.
 pub(in crate::config) const SLIDING_QUERY_HEADS: [&str; 3] =
     ["swa_num_attention_heads", "num_swa_attention_heads", "num_sliding_attention_heads"];
 pub(in crate::config) const SLIDING_KV_HEADS: [&str; 2] =
     ["swa_num_key_value_heads", "num_swa_key_value_heads"];
-pub(in crate::config) const HIDDEN: [&str; 5] = ["hidden_size", "model_dim", "n_embd", "d_model", "dim"];
+/// `n_embed` is of BLOOM (transformers, `BloomConfig.attribute_map`).
+pub(in crate::config) const HIDDEN: [&str; 6] =
+    ["hidden_size", "model_dim", "n_embd", "n_embed", "d_model", "dim"];
 pub(in crate::config) const HEAD_WIDTHS: [&str; 5] =
     ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels", "d_kv"];
 /// The first two as the first of [`QUERY_HEADS`].
@@ -61,7 +70,7 @@ pub(super) const ONE_MEANING: &[&[&str]] = &[
     ],
     // The last ones are names of other things too: heads of a recurrence, a width of any part.
     QUERY_HEADS.split_at(5).0.split_at(1).1,
-    HIDDEN.split_at(4).0,
+    HIDDEN.split_at(5).0,
     // Zamba2 states `kv_channels` beside `attention_head_dim`, which is wider and the one that is kept.
     HEAD_WIDTHS.split_at(3).0,
     &["head_dim", "kv_channels"],

@@ -6,20 +6,32 @@ use crate::fact::Fact;
 use crate::{Error, Result};
 
 /// Fields by which kinds go by a layer's index. A default of a class in their place says nothing against a list.
-const RULES: [&str; 12] = [
+const RULES: [&str; 14] = [
     "attn_layer_indices",
     "attn_layer_period",
     "cross_attention_layers",
     "full_attention_interval",
     "full_attn_idxs",
+    "global_attn_every_n_layers",
     "hybrid_layer_ids",
     "layer_group_size",
     "local_layer_ids",
     "max_window_layers",
+    "no_rope_layer_interval",
     "no_rope_layers",
     "sliding_window_layers",
     "sliding_window_pattern",
 ];
+
+/// What the `mamba_ssm` package writes leaves the shape of its blocks to defaults of code.
+pub(super) fn refuse_package_config(fields: &Fields<'_>) -> Result<()> {
+    if !fields.has("ssm_cfg") {
+        return Ok(());
+    }
+    let what =
+        "blocks of the mamba_ssm package, whose shape its code defines; give the config of the -hf version";
+    Err(Error::field(fields.path_of("ssm_cfg"), what))
+}
 
 /// Compares a list of kinds with whatever else the config says of them.
 pub(super) fn compare(fields: &Fields<'_>, kinds: &Kinds, count: Option<&Fact>) {

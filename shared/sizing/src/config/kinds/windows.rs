@@ -2,12 +2,15 @@
 
 use serde_json::Value;
 
-use super::{Kinds, LayerKind, checked_indices, unknown_kind};
+use super::{Kinds, LayerKind, checked_indices, kind_of_name, unknown_kind};
 use crate::config::class_defaults;
 use crate::config::fields::{Fields, WINDOWS, whole_number};
 use crate::fact::{Fact, Source};
 use crate::warning::Warning;
 use crate::{Error, Result};
+
+/// Layers that one part of a repeating list may name.
+const MOST_LISTED: usize = 10_000;
 
 /// Windows by pattern, from a layer on, or on every layer; full attention without a window.
 pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
@@ -76,8 +79,55 @@ pub(super) fn listed_windows(
     Ok(Some(Kinds { field: path, layers: kinds.iter().copied().cycle().take(total).collect() }))
 }
 
+/// GPT-Neo's local layers: a name a layer in `attention_layers`, or names that repeat in `attention_types`
+/// (`GPTNeoConfig.expand_attention_types_params`).
+pub(super) fn of_gpt_neo(
+    fields: &Fields<'_>,
+    _: Option<&Fact>,
+    _: &mut Vec<Warning>,
+) -> Result<Option<Kinds>> {
+    if !class_defaults::is_gpt_neo(fields.model_type()) {
+        return Ok(None);
+    }
+    let types = fields.list("attention_types")?;
+    let by_types = types.map(|(path, list)| Ok((repeated(&path, list)?, path))).transpose()?;
+    let listed = fields.list("attention_layers")?.map(|(path, list)| (list.iter().collect(), path));
+    if let (Some((own, path)), Some((other, field))) = (&listed, &by_types)
+        && own != other
+    {
+        fields.doubt(path, format!("other names than {field} repeats; this list is taken"));
+    }
+    let Some((names, field)): Option<(Vec<&Value>, String)> = listed.or(by_types) else { return Ok(None) };
+    let kind = |name: &&Value| {
+        let name = name.as_str().unwrap_or_default();
+        kind_of_name(name).ok_or_else(|| unknown_kind(&field, name))
+    };
+    let layers = names.iter().map(kind).collect::<Result<Vec<_>>>()?;
+    Ok(Some(Kinds { field, layers }))
+}
+
+/// `[[["global", "local"], 12]]`
+fn repeated<'a>(path: &str, list: &'a [Value]) -> Result<Vec<&'a Value>> {
+    let mut names = Vec::new();
+    for (index, part) in list.iter().enumerate() {
+        let place = format!("{path}[{index}]");
+        let (Some(words), Some(times)) = (part.get(0).and_then(Value::as_array), part.get(1)) else {
+            return Err(Error::field(place, "expected a list of names and how often it repeats"));
+        };
+        let times = usize::try_from(whole_number(&place, times)?).unwrap_or(usize::MAX);
+        if times.saturating_mul(words.len()) > MOST_LISTED {
+            return Err(Error::field(place, format!("more than {MOST_LISTED} layers")));
+        }
+        names.extend(words.iter().cycle().take(times * words.len()));
+    }
+    Ok(names)
+}
+
 /// The window of sliding layers.
 pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
+    if class_defaults::is_gpt_neo(fields.model_type()) {
+        return fields.require(&["window_size"], "a local layer");
+    }
     let Some((path, list)) = window_list(fields) else { return fields.require(&WINDOWS, "a sliding layer") };
     let mut first: Option<(String, u64)> = None;
     for entry in entries(&path, list) {

@@ -71,7 +71,8 @@ impl Shapes<'_, '_> {
         let plain = class_defaults::plain_mamba2(fields.model_type());
         let (head_count, head_width): (&[&str], &[&str]) =
             if plain { (&["num_heads"], &["head_dim"]) } else { (&SSM_HEADS, &SSM_HEAD_WIDTHS) };
-        let Some(heads) = fields.count_any(head_count)? else {
+        let heads = fields.count_any(head_count)?;
+        let Some(heads) = heads.filter(|_| !class_defaults::splits_mamba1(fields.model_type())) else {
             let d_inner = self.d_inner(warnings)?;
             let conv = Conv { kernel, channels: d_inner.clone() };
             return Ok(Recurrent { recurrence: Recurrence::Mamba1 { d_inner, d_state }, conv: Some(conv) });

@@ -109,6 +109,7 @@ const EXACT: &[(Reason, &[&str])] = &[
             "mla_use_nope",
             "partial_rotary_factor",
             "position_embedding_type",
+            "use_mem_rope",
             "use_rope",
             "attn_rotary_emb",
             "use_mla_nope",
@@ -136,12 +137,14 @@ const EXACT: &[(Reason, &[&str])] = &[
             "routed_expert_hidden_size",
             "share_expert_dim",
             "topk_group",
+            "use_shared_mlp_adapter",
             "num_dense_layers",
         ],
     ),
     (
         QuerySide,
         &[
+            "attention_hidden_size",
             "attention_k_eq_v",
             "attention_method",
             "attn_output_gate",
