@@ -18,12 +18,14 @@ use crate::views::growth::GrowthRoom;
 use crate::views::log::{self, log_room};
 use crate::views::measure::MeasureRoom;
 use crate::views::models::models_room;
+use crate::views::plans::plans_room;
 use crate::views::versions::versions_room;
 
 const DOORS: &[Door] = &[
     (Room::Growth, "Growth", "curves over context, layers, components, memory, engine"),
     (Room::Versions, "Versions", "what changed between two, compare, family"),
     (Room::Models, "Models", "table of all versions, sort, slope, fixed"),
+    (Room::Plans, "Plans", "capacity, prefix reuse, hand-over, offload, compression, labels, cost"),
     (Room::Claims, "Claims", "published figures, verdicts"),
     (Room::Log, "Log", "start-up log of an engine"),
     (Room::Measure, "Measure", "runs, bench, latency, residuals"),
@@ -43,6 +45,7 @@ pub(crate) fn App() -> impl IntoView {
     let room = move || match page.room() {
         Room::Growth => view! { <GrowthRoom/> }.into_any(),
         Room::Versions => versions_room(page),
+        Room::Plans => plans_room(page),
         Room::Models => models_room(page),
         Room::Claims => claims_room(page),
         Room::Log => log_room(page),

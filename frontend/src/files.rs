@@ -206,7 +206,9 @@ fn show_model(page: Page, model: Model) {
         return;
     }
     page.change(Step::Push, |view| {
-        view.room = Room::Growth;
+        if view.room != Room::Plans {
+            view.room = Room::Growth;
+        }
         view.models.push(id.clone());
         view.selected = Some(id);
     });

@@ -45,7 +45,7 @@ fn embed(kind: &str, check: &dyn Fn(&Path, &Value)) {
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         check(&path, &value);
         if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|target| target == "wasm32") {
-            leave_out(&mut value);
+            leave_out(kind, &mut value);
         }
         writeln!(code, "    ({stem:?}, {:?}),", value.to_string()).expect("writing to a string");
     }
@@ -54,36 +54,11 @@ fn embed(kind: &str, check: &dyn Fn(&Path, &Value)) {
     fs::write(out, code).expect("a writable build folder");
 }
 
-/// Fields of a config that parameters alone are counted by.
-const OF_WEIGHTS: [&str; 16] = [
-    "first_k_dense_replace",
-    "moe_intermediate_size",
-    "moe_layer_freq",
-    "moe_shared_expert_intermediate_size",
-    "n_routed_experts",
-    "n_shared_experts",
-    "num_experts",
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "num_local_experts",
-    "num_shared_experts",
-    "shared_expert_intermediate_size",
-    "shared_intermediate_size",
-    "tie_word_embeddings",
-    "top_k_experts",
-    "vocab_size",
-];
-
-/// What the page does not show, which would be a third of its catalogue.
-fn leave_out(value: &mut Value) {
+/// What the page does not show, which would be a good part of its catalogue; the sources of datasheet figures it does.
+fn leave_out(kind: &str, value: &mut Value) {
     let Some(entry) = value.as_object_mut() else { return };
-    for field in ["notes", "source"] {
-        entry.remove(field);
-    }
-    if let Some(config) = entry.get_mut("config").and_then(Value::as_object_mut) {
-        config.retain(|field, _| !OF_WEIGHTS.contains(&field.as_str()));
-        if let Some(text) = config.get_mut("text_config").and_then(Value::as_object_mut) {
-            text.retain(|field, _| !OF_WEIGHTS.contains(&field.as_str()));
-        }
+    entry.remove("notes");
+    if kind != "hardware" {
+        entry.remove("source");
     }
 }

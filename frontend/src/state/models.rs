@@ -5,10 +5,10 @@ use kvscope_sizing::engine::{
     Engine, EngineKind, EngineSize, Query, Reservation, Room, logical_bytes, logical_curve, ranks,
     reservation, reserved_bytes, reserved_curve, settings_in, size_in_engine,
 };
+use kvscope_sizing::plan::Subject;
 use kvscope_sizing::{
     Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, find_entry,
 };
-
 use serde_json::Value;
 
 use super::Shared;
@@ -317,6 +317,13 @@ impl Model {
             Source::Entry(entry) => Some(entry),
             Source::Config | Source::Gguf => None,
         }
+    }
+
+    /// What a plan asks about, under the name that figures show.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        let entry = self.entry();
+        let config = entry.map(|entry| &entry.config).or(self.config.as_ref());
+        Subject { model: &self.name, architecture: &self.architecture, config, entry }
     }
 
     /// Which of the reader's own it is, counted from 1; 0 for none of them.

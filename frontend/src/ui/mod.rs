@@ -13,6 +13,7 @@ mod format_select;
 mod model_picker;
 mod own_config;
 mod text_box;
+mod units_choice;
 
 pub(crate) use choice::Choice;
 pub(crate) use context_control::ContextControl;
@@ -26,3 +27,4 @@ pub(crate) use format_select::FormatSelect;
 pub(crate) use model_picker::ModelPicker;
 pub(crate) use own_config::{OwnConfig, open_file};
 pub(crate) use text_box::TextBox;
+pub(crate) use units_choice::units_choice;

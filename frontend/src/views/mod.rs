@@ -5,5 +5,6 @@ pub(crate) mod growth;
 pub(crate) mod log;
 pub(crate) mod measure;
 pub(crate) mod models;
+pub(crate) mod plans;
 mod strips;
 pub(crate) mod versions;

@@ -13,6 +13,8 @@ pub enum Quantity {
     Seconds,
     /// A ratio.
     Times,
+    /// Requests at once.
+    Requests,
 }
 
 /// Labels of rising `ticks`, short, and distinct for distinct ticks.
@@ -110,7 +112,10 @@ fn tick_label(tick: f64, quantity: Quantity, digits: usize) -> String {
         Quantity::Tokens if tick >= 0.0 && tick.fract() == 0.0 && tick < 9e15 => {
             Tokens::new(nearest_u64(tick)).short()
         }
-        Quantity::Tokens => trimmed(tick, digits),
+        Quantity::Requests if tick >= 1.0 && tick.fract() == 0.0 && tick < 9e15 => {
+            kvscope_sizing::group_digits(nearest_u64(tick))
+        }
+        Quantity::Tokens | Quantity::Requests => trimmed(tick, digits),
         Quantity::Times => format!("{}×", trimmed(tick, digits)),
         Quantity::Seconds => with_unit(tick, SECONDS, digits),
         Quantity::Bytes(UnitSystem::Decimal) => with_unit(tick, DECIMAL_BYTES, digits),
@@ -166,6 +171,7 @@ mod tests {
             ["1 µs", "1 ms", "10 ms", "1 s"]
         );
         assert_eq!(tick_labels(&[0.95, 1.0, 1.05], Quantity::Times), ["0.95×", "1×", "1.1×"]);
+        assert_eq!(tick_labels(&[0.5, 1.0, 10_000.0], Quantity::Requests), ["0.5", "1", "10,000"]);
     }
 
     #[test]

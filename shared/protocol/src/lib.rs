@@ -6,5 +6,5 @@ mod view;
 
 pub use view::{
     AxisScale, ClaimsView, EngineSetting, FIRST_VISIT_CONTEXT, FIRST_VISIT_MODELS, LinkNotice, ListView,
-    MOST_REQUESTS, ModelColumn, Moved, Room, Standing, VersionsView, ViewState,
+    MOST_REQUESTS, ModelColumn, Moved, PlansView, Room, Standing, VersionsView, ViewState,
 };

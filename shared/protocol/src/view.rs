@@ -6,6 +6,7 @@
 mod engine;
 mod link;
 mod list;
+mod plans;
 mod versions;
 
 use kvscope_sizing::claims::VerdictKind;
@@ -15,6 +16,7 @@ use kvscope_sizing::{Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens
 pub use engine::{EngineSetting, Standing};
 pub use link::LinkNotice;
 pub use list::{ListView, ModelColumn};
+pub use plans::PlansView;
 pub use versions::{Moved, VersionsView};
 
 /// The versions that the article which started this project compares, in its order.
@@ -62,6 +64,8 @@ pub struct ViewState {
     pub claims: ClaimsView,
     /// Which two versions are compared.
     pub versions: VersionsView,
+    /// Which plan is open, and what it is asked.
+    pub plans: PlansView,
     /// How the list of all versions is sorted and filtered.
     pub list: ListView,
 }
@@ -85,6 +89,8 @@ pub enum Room {
     Growth,
     /// What changed from one version to another.
     Versions,
+    /// What growth means for capacity, reuse, hand-over and the like.
+    Plans,
     /// All versions in one list.
     Models,
     /// Published figures beside the computed ones.
@@ -156,6 +162,7 @@ impl Default for ViewState {
             run: None,
             claims: ClaimsView::default(),
             versions: VersionsView::default(),
+            plans: PlansView::default(),
             list: ListView::default(),
         }
     }

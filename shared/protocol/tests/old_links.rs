@@ -1,6 +1,6 @@
 //! Links that were given out keep opening on the same view. Lines are added to the file, never changed.
 
-use kvscope_protocol::{EngineSetting, ListView, Room, VersionsView, ViewState};
+use kvscope_protocol::{EngineSetting, ListView, PlansView, Room, VersionsView, ViewState};
 use kvscope_sizing::engine::EngineKind;
 use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
 
@@ -10,6 +10,7 @@ fn described(state: &ViewState) -> String {
     let room = match state.room {
         Room::Growth => "growth",
         Room::Versions => "versions",
+        Room::Plans => "plans",
         Room::Models => "models",
         Room::Claims => "claims",
         Room::Log => "log",
@@ -48,6 +49,11 @@ fn described(state: &ViewState) -> String {
     if state.versions != VersionsView::default() {
         let [from, to] = state.versions.pair();
         words.push(format!("{from}>{to} {}", state.versions.moved.name()));
+    }
+    // And these from before plans.
+    if state.plans != PlansView::default() {
+        words.push(state.plans.plan.name().to_owned());
+        words.extend(state.plans.given.pairs().map(|(name, text)| format!("{name}={text}")));
     }
     // And these from before the list of all versions.
     if state.list != ListView::default() {

@@ -23,8 +23,6 @@ pub mod engine;
 pub mod hardware;
 pub mod log;
 pub mod parameters;
-/// The page has no view of plans yet, and would carry them for nothing.
-#[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
 pub mod prediction;
 pub mod record;

@@ -24,7 +24,7 @@ use files::{SiteFile, hash};
 
 /// What the whole site is to weigh in brotli.
 const AIM_BYTES: u64 = 400_000;
-/// What fails. The site missed its aim when engines, logs, claims, GGUF and jobs came to the page: this holds what was reached
+/// What fails. The site missed its aim when engines, logs, claims, GGUF, jobs and plans came to the page: this holds what was reached
 /// since, on a machine without the standard library's source too, and comes down with every gain until it is the aim.
 const BUDGET_BYTES: u64 = 680_000;
 

@@ -1,18 +1,13 @@
-use std::fmt::Write as _;
-
 use clap::Args;
-use kvscope_sizing::hardware::{LinkClass, find_gpu, find_link, links};
-use kvscope_sizing::plan::{ChosenLink, HandoverAt, HandoverPlan, HandoverQuestion, PrefillTime, handover};
-use kvscope_sizing::{Bytes, UnitSystem};
+use kvscope_sizing::UnitSystem;
+use kvscope_sizing::plan::{ChosenLink, Given, HandoverPlan, handover_of, network_links, typed_links};
 
 use super::cost::TypeChoice;
 use super::measured;
-use super::quantity::{bit_rate_words, sensitivity_words, time_words};
-use super::{Around, Asked};
+use super::{Around, Asked, text};
 use crate::cli::request::{Accounting, Contexts};
 use crate::failure::Failure;
 use crate::model::Model;
-use crate::output::Figures;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -76,8 +71,8 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answer: &HandoverPlan) -> Result<(), Failure> {
-        let plans = std::slice::from_ref(answer);
-        super::print(plans, text, |plan| (&plan.model, &plan.warnings))
+        let text = |plan: &HandoverPlan| text::of(&plan.sheet(UnitSystem::Decimal));
+        super::print(std::slice::from_ref(answer), text, |plan| (&plan.model, &plan.warnings))
     }
 }
 
@@ -85,137 +80,47 @@ fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<HandoverPlan, Fail
     let settings = arguments.accounting.logical_settings_and(&["tp"])?;
     let model = Model::load_from(around.files, &arguments.model, arguments.accounting.unknown())?;
     let contexts = arguments.contexts.given_or_usual(&model.architecture)?;
-    let tp = settings.tp.unwrap_or(1);
-    let alone = kvscope_sizing::Settings { tp: None, ..settings };
-    let prefill = if arguments.prefill_seconds.is_empty() {
-        PrefillTime::Estimated { percent: arguments.efficiency, types: arguments.types.types(&model)? }
-    } else {
-        PrefillTime::Given(&arguments.prefill_seconds)
-    };
-    let chosen = chosen_links(arguments, around)?;
-    let question = HandoverQuestion {
-        contexts: &contexts,
-        settings: &alone,
-        gpu: find_gpu(&arguments.gpu)?,
-        count: arguments.count,
-        tp,
-        fleet: arguments.fleet,
-        links: &chosen,
-        blocks: arguments.blocks,
-        prefill,
-    };
-    handover(&model.subject(), &question).map_err(|error| model.failure(&error))
+    let given = arguments.given();
+    let chosen = chosen_links(arguments, &given, around)?;
+    handover_of(&model.subject(), &settings, &contexts, &chosen, &given)
+        .map_err(|error| model.failure(&error))
 }
 
-fn chosen_links(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<ChosenLink>, Failure> {
-    let mut chosen = Vec::new();
-    if let Some(text) = &arguments.bandwidth {
-        let rate: Bytes = text.trim_end_matches("/s").parse()?;
-        chosen.push(ChosenLink {
-            link: format!("{text} a second"),
-            grade: "given",
-            source: "given".to_owned(),
-            start_seconds: arguments.start_us * 1e-6,
-            alpha_seconds: arguments.alpha_us * 1e-6,
-            bytes_per_second: rate.get() as f64,
-        });
+impl Arguments {
+    fn given(&self) -> Given {
+        let joined = |texts: Vec<String>| Some(texts.join(","));
+        let mut given = self.types.given();
+        for (name, text) in [
+            ("gpu", Some(self.gpu.clone())),
+            ("count", Some(self.count.to_string())),
+            ("fleet", self.fleet.map(|gpus| gpus.to_string())),
+            ("link", joined(self.link.clone())),
+            ("bandwidth", self.bandwidth.clone()),
+            ("start_us", Some(self.start_us.to_string())),
+            ("alpha_us", Some(self.alpha_us.to_string())),
+            ("blocks", self.blocks.map(|blocks| blocks.to_string())),
+            ("prefill_seconds", joined(self.prefill_seconds.iter().map(f64::to_string).collect())),
+            ("efficiency", Some(self.efficiency.to_string())),
+        ] {
+            given.set(name, text.as_deref().unwrap_or_default());
+        }
+        given
     }
-    for id in &arguments.link {
-        chosen.push(ChosenLink::nominal(find_link(id)?));
-    }
+}
+
+fn chosen_links(
+    arguments: &Arguments,
+    given: &Given,
+    around: &Around<'_>,
+) -> Result<Vec<ChosenLink>, Failure> {
+    let mut chosen = typed_links(given)?;
     if let Some(run) = &arguments.measured {
         chosen.extend(measured::named(around, run)?.into_iter().map(measured::Fitted::link));
     }
     if chosen.is_empty() {
         let peer = measured::newest(around, measured::Fitted::is_peer)?.unwrap_or_default();
         chosen.extend(peer.into_iter().map(measured::Fitted::link));
-        let of_network = links()
-            .iter()
-            .filter(|link| matches!(link.class, LinkClass::Ethernet | LinkClass::Rdma | LinkClass::Nvlink));
-        chosen.extend(of_network.map(ChosenLink::nominal));
+        chosen.extend(network_links());
     }
     Ok(chosen)
-}
-
-fn text(plan: &HandoverPlan) -> String {
-    let from = plan.efficiency_percent.map_or_else(
-        || "prefill times as given".to_owned(),
-        |percent| format!("prefill times estimated at {percent} % of the datasheet's rate"),
-    );
-    let mut text = format!("{} from {} × {}, {from}\n\n", plan.model, plan.count, plan.gpu);
-    text.push_str(&totals(plan).render());
-    for at in &plan.at {
-        let _ = writeln!(text, "\nat {} tokens\n{}", at.context, parts(at).render().trim_end());
-        let _ = writeln!(text, "\n{}", times(at).render().trim_end());
-    }
-    let moved = &plan.sensitivities;
-    let first = plan.at.first().and_then(|at| at.links.first());
-    let of_link =
-        first.map(|link| format!("the time after the prefill on {}, layer by layer", link.link.link));
-    let lines = [
-        sensitivity_words("the egress at the first length", &moved.egress, bit_rate_words),
-        sensitivity_words(&of_link.unwrap_or_default(), &moved.layerwise_seconds, time_words),
-    ];
-    let mut lines: Vec<String> = lines.into_iter().flatten().collect();
-    let links = plan.at.first().map_or(&[][..], |at| &at.links);
-    let fitted = links.iter().map(|link| &link.link).filter(|link| link.grade == "fitted");
-    lines.extend(fitted.map(|link| format!("{}: {}", link.link, link.source)));
-    let _ = writeln!(text, "\n{}", lines.join("\n"));
-    text
-}
-
-fn totals(plan: &HandoverPlan) -> Figures {
-    let header = [
-        "context",
-        "payload",
-        "bytes",
-        "held by ranks",
-        "prefill",
-        "egress of an instance",
-        "of the fleet",
-        "needs at least",
-    ];
-    let mut table = Figures::new(0, &header).text_last();
-    for at in &plan.at {
-        table.row([
-            at.context.to_string(),
-            at.payload_bytes.display(UnitSystem::Decimal),
-            at.payload_bytes.to_string(),
-            at.held_by_ranks_bytes.display(UnitSystem::Decimal),
-            time_words(at.prefill_seconds),
-            bit_rate_words(at.egress_bytes_per_second),
-            at.fleet_bytes_per_second.map_or("–".to_owned(), bit_rate_words),
-            at.needs_link.clone().unwrap_or_else(|| "no known link".to_owned()),
-        ]);
-    }
-    table
-}
-
-fn parts(at: &HandoverAt) -> Figures {
-    let mut table = Figures::new(2, &["component", "format", "layers", "bytes", "held by ranks"]);
-    for part in &at.components {
-        table.row([
-            part.kind.name().to_owned(),
-            part.format.to_owned(),
-            part.layers.to_string(),
-            part.bytes.to_string(),
-            part.held_by_ranks_bytes.to_string(),
-        ]);
-    }
-    table
-}
-
-fn times(at: &HandoverAt) -> Figures {
-    let header = ["link", "rate from", "after the prefill", "of the prefill", "layer by layer"];
-    let mut table = Figures::new(2, &header);
-    for link in &at.links {
-        table.row([
-            link.link.link.clone(),
-            link.link.grade.to_owned(),
-            time_words(link.seconds),
-            format!("{:.1} %", 100.0 * link.share_of_prefill),
-            time_words(link.layerwise_seconds),
-        ]);
-    }
-    table
 }

@@ -11,9 +11,9 @@ mod label;
 mod measured;
 mod offload;
 mod prefix;
-mod quantity;
 mod query;
 mod simulate;
+mod text;
 
 use clap::{Args, Subcommand};
 use kvscope_sizing::Warning;

@@ -1,11 +1,12 @@
 use clap::Args;
+use kvscope_sizing::plan::number;
 use kvscope_sizing::plan::simulation::{
     Compare, Counts, Rates, Replay, Simulation, StateSizes, StoreTier, Trace, simulate,
 };
+use kvscope_sizing::plan::words::{percent_words, whole};
 use kvscope_sizing::{Bytes, StateModel, Tokens, UnitSystem, Warning, group_digits};
 use serde::Serialize;
 
-use super::quantity::{number, percent_words, whole};
 use super::{Around, Asked};
 use crate::cli::request::Accounting;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use kvscope_charts::figures::{GrowthInput, Hit, contexts_around};
 use kvscope_charts::scene::Point;
 use kvscope_charts::{Growth, Size};
 use kvscope_protocol::AxisScale;
-use kvscope_sizing::{Tokens, UnitSystem};
+use kvscope_sizing::Tokens;
 use leptos::ev;
 use leptos::prelude::*;
 
@@ -16,7 +16,7 @@ use super::tooltip::tooltip;
 use crate::canvas::{Drawn, DrawnMemo, Figure, Layout};
 use crate::erased::{effect, mark, nothing, on, part, words};
 use crate::state::{Page, Shared, Step};
-use crate::ui::{Choice, DataTable, figure_bar};
+use crate::ui::{Choice, DataTable, figure_bar, units_choice};
 
 /// The growth figure with its row of choices, its tooltip and its table.
 pub(super) fn growth_chart(page: Page) -> AnyView {
@@ -116,7 +116,7 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
     view! {
         <div class="bar">
             <Choice label="Byte axis" options=&["log", "linear", "× first"] chosen=scale_place choose=set_scale/>
-            <Choice label="Units" options=&["GB", "GiB"] chosen=units_place choose=set_units/>
+            {units_choice()}
             {figure_bar(page, "growth", table_is_open, Arc::new(move |origin| exports::growth(page, origin)))}
         </div>
         <div
@@ -174,14 +174,4 @@ fn scale_place(page: Page) -> usize {
 
 fn set_scale(page: Page, place: usize) {
     page.change(Step::Push, |view| view.scale = AxisScale::ALL[place]);
-}
-
-fn units_place(page: Page) -> usize {
-    usize::from(page.view(|view| view.units == UnitSystem::Binary))
-}
-
-fn set_units(page: Page, place: usize) {
-    page.change(Step::Push, |view| {
-        view.units = if place == 1 { UnitSystem::Binary } else { UnitSystem::Decimal }
-    });
 }

@@ -30,19 +30,8 @@ pub(super) fn controls(page: Page) -> AnyView {
 }
 
 fn request(page: Page) -> AnyView {
-    let kv_formats: Vec<_> = KvFormat::all().map(|(name, _)| name).collect();
-    let index_formats: Vec<_> = IndexFormat::all().map(|(name, _)| name).collect();
-    let state_formats: Vec<_> =
-        [StateFormat::F32, StateFormat::Bf16, StateFormat::F16].map(StateFormat::name).to_vec();
     view! {
-        <TextBox
-            label="batch"
-            name="Batch in requests"
-            unit=""
-            value=Box::new(move || group_digits(page.batch()))
-            exact=words(move || page.batch().to_string())
-            take=Box::new(move |text| take_batch(page, text))
-        />
+        {batch_box(page)}
         <TextBox
             label="memory"
             name="Memory for state on one rank"
@@ -52,6 +41,33 @@ fn request(page: Page) -> AnyView {
             take=Box::new(move |text| take_memory(page, text))
             usual="not given"
         />
+        {format_controls(page)}
+    }
+    .into_any()
+}
+
+/// Requests of the context.
+pub(crate) fn batch_box(page: Page) -> AnyView {
+    view! {
+        <TextBox
+            label="batch"
+            name="Batch in requests"
+            unit=""
+            value=Box::new(move || group_digits(page.batch()))
+            exact=words(move || page.batch().to_string())
+            take=Box::new(move |text| take_batch(page, text))
+        />
+    }
+    .into_any()
+}
+
+/// How state is stored.
+pub(crate) fn format_controls(page: Page) -> AnyView {
+    let kv_formats: Vec<_> = KvFormat::all().map(|(name, _)| name).collect();
+    let index_formats: Vec<_> = IndexFormat::all().map(|(name, _)| name).collect();
+    let state_formats: Vec<_> =
+        [StateFormat::F32, StateFormat::Bf16, StateFormat::F16].map(StateFormat::name).to_vec();
+    view! {
         <FormatSelect
             label="K/V format"
             names=kv_formats

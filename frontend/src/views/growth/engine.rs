@@ -14,12 +14,12 @@ use crate::ui::TextBox;
 const DEFAULT: &str = "default";
 
 /// The engine in a few words.
-pub(super) fn summary(page: Page) -> String {
+pub(crate) fn summary(page: Page) -> String {
     page.view(|view| view.engine.to_string())
 }
 
 /// The controls of the accounting.
-pub(super) fn controls(page: Page) -> AnyView {
+pub(crate) fn controls(page: Page) -> AnyView {
     // The rows are made anew with the kind of the engine alone, so that typing keeps its place.
     let kind = Memo::new(move |_| page.view(|view| view.engine.kind()) as u64);
     let chosen = move || {

@@ -23,6 +23,8 @@ use crate::erased::{effect, part, words};
 use crate::state::{Page, Source};
 
 pub(crate) use comparison::what_changed;
+pub(crate) use controls::{batch_box, format_controls};
+pub(crate) use engine::{controls as engine_controls, summary as engine_summary};
 pub(crate) use formats::chosen as formats_chosen;
 
 /// The room that answers "how much, and what makes it grow?".

@@ -7,6 +7,7 @@ mod latency;
 mod layers;
 mod marks;
 mod of_state;
+mod plan_lines;
 mod residuals;
 mod spread;
 mod table;
@@ -18,6 +19,7 @@ pub use latency::{Latency, LatencyCursor, LatencyInput, LatencySeries, MeasuredS
 pub use layers::{Layer, LayerPart, LayerStrip, Layers, LayersHit, LayersInput, PartGrowth};
 pub use marks::Standing;
 pub use of_state::{StripName, USUAL_CONTEXTS, contexts_around, layer_strip, layers_reach};
+pub use plan_lines::PlanLines;
 pub use residuals::{ResidualPoint, ResidualSeries, Residuals, ResidualsInput};
 pub use table::Table;
 pub use waterfall::{Waterfall, WaterfallEnd, WaterfallInput, WaterfallStep};

@@ -3,16 +3,21 @@
 //! Keys never change their meaning. A new one is added; a version is raised only when old links could not be read
 //! any more, and then the old version keeps its reader.
 
+mod escape;
+
 use std::fmt;
 use std::str::FromStr;
 
 use kvscope_sizing::claims::{VerdictKind, claims, publications};
 use kvscope_sizing::engine::Engine;
+use kvscope_sizing::plan::{Given, PlanKind};
 use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
 
 use super::{AxisScale, EngineSetting, MOST_REQUESTS, ModelColumn, Moved, Room, ViewState};
+use escape::{escaped, unescaped};
 
-const ROOMS: [Room; 6] = [Room::Growth, Room::Versions, Room::Models, Room::Claims, Room::Log, Room::Measure];
+const ROOMS: [Room; 7] =
+    [Room::Growth, Room::Versions, Room::Models, Room::Plans, Room::Claims, Room::Log, Room::Measure];
 
 /// The version that links carry.
 const VERSION: &str = "1";
@@ -132,6 +137,18 @@ impl ViewState {
         if self.versions.moved != usual.versions.moved {
             query.put("w", self.versions.moved.name());
         }
+        if self.plans.plan != usual.plans.plan {
+            query.put("p", self.plans.plan.name());
+        }
+        let given: Vec<String> = self
+            .plans
+            .given
+            .pairs()
+            .map(|(name, text)| format!("{name}:{}", escaped(&escaped(text))))
+            .collect();
+        if !given.is_empty() {
+            query.put("ps", &given.join(","));
+        }
         if self.list.column != usual.list.column || self.list.descends {
             let turned = if self.list.descends { "-" } else { "" };
             query.put("so", &format!("{turned}{}", self.list.column.name()));
@@ -155,6 +172,8 @@ impl ViewState {
             seen.push(key);
             if key == "es" {
                 read_own(&mut state.engine_own, &unescaped(value), &mut notices);
+            } else if key == "ps" {
+                read_given(&mut state.plans.given, &unescaped(value), &mut notices);
             } else if let Err(notice) = state.read(key, value) {
                 notices.push(notice);
             }
@@ -226,6 +245,7 @@ impl ViewState {
             }
             "q" => self.list.filter = plain,
             "w" => self.versions.moved = one_of(&plain, &Moved::ALL, Moved::name).map_err(bad)?,
+            "p" => self.plans.plan = one_of(&plain, &PlanKind::ALL, PlanKind::name).map_err(bad)?,
             _ => return Err(LinkNotice::UnknownKey(unescaped(key))),
         }
         Ok(())
@@ -252,6 +272,7 @@ fn room_name(room: Room) -> &'static str {
     match room {
         Room::Growth => "growth",
         Room::Versions => "versions",
+        Room::Plans => "plans",
         Room::Models => "models",
         Room::Claims => "claims",
         Room::Log => "log",
@@ -293,18 +314,43 @@ fn engine_text(engine: &Engine) -> String {
 
 /// Reads `tp:4,block_size:32`; what can be read is kept, and the rest is said pair by pair.
 fn read_own(own: &mut Settings, text: &str, notices: &mut Vec<LinkNotice>) {
-    let mut seen = Vec::new();
-    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once(':').unwrap_or((pair, ""));
-        let read = match EngineSetting::all().find(|setting| setting.name() == name) {
+    read_pairs("es", text, notices, |name, value| {
+        match EngineSetting::all().find(|setting| setting.name() == name) {
             None => Err("no engine has a setting of that name".to_owned()),
             Some(_) if value.is_empty() => Err("it has no value".to_owned()),
             Some(known) => known.set(own, &unescaped(value)),
-        };
-        if let Err(why) = read {
-            notices.push(LinkNotice::BadValue { key: "es".to_owned(), value: unescaped(pair), why });
+        }
+    });
+}
+
+/// Reads `gpu:h200,count:8` in the same way. What a plan makes of a value, its answer says.
+fn read_given(given: &mut Given, text: &str, notices: &mut Vec<LinkNotice>) {
+    read_pairs("ps", text, notices, |name, value| {
+        let value = unescaped(value);
+        if !PlanKind::has_field(name) {
+            return Err("no plan has an option of that name".to_owned());
+        }
+        if value.trim().is_empty() {
+            return Err("it has no value".to_owned());
+        }
+        given.set(name, &value);
+        Ok(())
+    });
+}
+
+fn read_pairs(
+    key: &str,
+    text: &str,
+    notices: &mut Vec<LinkNotice>,
+    mut read: impl FnMut(&str, &str) -> Result<(), String>,
+) {
+    let mut seen = Vec::new();
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once(':').unwrap_or((pair, ""));
+        if let Err(why) = read(name, value) {
+            notices.push(LinkNotice::BadValue { key: key.to_owned(), value: unescaped(pair), why });
         } else if seen.contains(&name) {
-            notices.push(LinkNotice::Twice(format!("es={name}")));
+            notices.push(LinkNotice::Twice(format!("{key}={name}")));
         }
         seen.push(name);
     }
@@ -312,44 +358,6 @@ fn read_own(own: &mut Settings, text: &str, notices: &mut Vec<LinkNotice>) {
 
 fn some_name(name: String) -> Option<String> {
     (!name.is_empty()).then_some(name)
-}
-
-/// Everything but letters, digits and `-._~` as `%XX` of its UTF-8 bytes.
-fn escaped(text: &str) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            out.push(char::from(DIGITS[usize::from(byte & 15)]));
-        }
-    }
-    out
-}
-
-/// The reverse; what is no `%XX` stays as it is, `+` is a space as forms write it.
-fn unescaped(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let pair = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        let code = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match (bytes[at], code) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                at += 3;
-                continue;
-            }
-            (b'+', _) => out.push(b' '),
-            (byte, _) => out.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use crate::mixer::Mixer;
 use crate::settings::Formats;
 use crate::{Bytes, Error, Result, Tokens, word_record};
 
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use model::whole;
 pub use model::{CostOf, CostRow, FlopWeights, ModelCost, Phase, Types};
 pub use part::Part;

@@ -18,7 +18,6 @@ use crate::{Result, Tokens};
 
 pub use layout::{Payload, PayloadPart};
 pub use lifecycle::{DecodeReads, Lifetime, Needs, PrefixHit, ReadRule};
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use service::ranks;
 pub use service::{Block, ComponentService, RanksHold, Reuse, Service, TensorParallel};
 

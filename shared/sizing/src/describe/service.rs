@@ -5,7 +5,6 @@ use super::layout::Payload;
 use super::lifecycle::{Needs, PrefixHit};
 use crate::growth::Growth;
 use crate::mixer::{Mixer, Recurrence};
-#[cfg(not(target_arch = "wasm32"))]
 use crate::plan::Label;
 use crate::settings::Settings;
 use crate::state::{ComponentKind, StateComponent};
@@ -24,7 +23,6 @@ pub struct Service {
     /// The same by component, in the order of `lifecycle`.
     pub components: Vec<ComponentService>,
     /// What a scheduler should use instead of the prompt's length, on hardware that was asked for.
-    #[cfg(not(target_arch = "wasm32"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<Label>>,
 }
@@ -106,7 +104,6 @@ impl TensorParallel {
 
     /// Bytes that the fullest of so many ranks holds: all of them, or the parts that it gets; an equal share where nothing
     /// says how many parts there are.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn bytes_of_rank(&self, bytes: Bytes, ranks: u64) -> Result<Bytes> {
         let ranks = ranks.max(1);
         Ok(match (self.ranks_hold, self.parts) {
@@ -204,13 +201,7 @@ pub(super) fn service(groups: &[Group], block: Block, settings: &Settings) -> Re
         components.push(component_service(index, group, &block, own)?);
     }
     let reuse = Reuse { granularity_tokens: granularity, needs };
-    Ok(Service {
-        block,
-        reuse,
-        components,
-        #[cfg(not(target_arch = "wasm32"))]
-        labels: None,
-    })
+    Ok(Service { block, reuse, components, labels: None })
 }
 
 fn component_service(

@@ -134,7 +134,6 @@ pub fn settings_in(query: &Query<'_>, memory: Bytes) -> Result<Settings> {
 /// # Errors
 ///
 /// Settings that do not fit the model, or a figure beyond 64 bits.
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn reserved_for(query: &Query<'_>, context: Tokens, batch: u64) -> Result<Bytes> {
     let asked = Query { context: Some(context), batch, ..query.clone() };
     let settings = of_requests(&asked)?;

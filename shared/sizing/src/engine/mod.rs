@@ -25,7 +25,6 @@ mod trtllm;
 mod unused;
 mod vllm;
 
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use fit::reserved_for;
 pub use fit::{Room, largest_batch_in, largest_context_in, settings_in};
 pub use name::{Engine, EngineKind, Version};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
-use super::{Sensitivity, Subject, sensitivities};
+use super::{Sensitivity, Subject, sensitivities, within};
 use crate::engine::{Engine, Query, Room, ranks, reserved_for};
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -125,7 +125,7 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
     let longest = question.mix.as_ref().map(Mix::longest);
     for n in question.contexts.iter().copied().chain(longest) {
-        within(n, limit)?;
+        within("context", n, subject.architecture)?;
     }
     let memory = question.memory.fill(subject)?;
     let state = StateModel::new(subject.architecture, settings)?;
@@ -163,17 +163,6 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         warnings: state.warnings().to_vec(),
         memory,
     })
-}
-
-/// A length that the config allows.
-pub(super) fn within(n: Tokens, limit: Option<Tokens>) -> Result<()> {
-    match limit.filter(|limit| n > *limit) {
-        Some(limit) => Err(Error::setting(
-            "context",
-            format!("{n} tokens is beyond the {limit} that the config allows; give at most those"),
-        )),
-        None => Ok(()),
-    }
 }
 
 struct Asking<'a> {

@@ -80,10 +80,7 @@ pub fn cost(subject: &Subject<'_>, question: &CostQuestion<'_>) -> Result<CostPl
         weights: question.weights,
     };
     let mut warnings = StateModel::new(subject.architecture, question.settings)?.warnings().to_vec();
-    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
-    if let Some(limit) = limit.filter(|limit| question.context > *limit) {
-        let message =
-            format!("{} tokens is beyond the {} that the config allows", question.context, limit.short());
+    if let Some(message) = super::beyond(question.context, subject.architecture) {
         warnings.push(Warning::new("max_position_embeddings", message));
     }
     let decode = of.decode(question.context, question.batch)?;

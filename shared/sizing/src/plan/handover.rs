@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::capacity::within;
 use super::prefill::{PrefillAtPeak, share_of_rate};
-use super::{Sensitivity, Subject, positive, sensitivities, sensitivity};
+use super::{Sensitivity, Subject, positive, sensitivities, sensitivity, within};
 use crate::cost::Types;
 use crate::describe::{RanksHold, TensorParallel, describe, ranks};
 use crate::hardware::{Gpu, Link, links};
@@ -198,7 +197,6 @@ pub struct LinkTime {
 /// A length beyond the model's, an instance without GPUs, a link or a prefill without a time, or a GPU whose datasheet prints
 /// no rate.
 pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Result<HandoverPlan> {
-    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
     if question.count == 0 || question.tp == 0 {
         return Err(Error::setting("count", "0 GPUs prefill nothing; give at least 1"));
     }
@@ -218,7 +216,7 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
     };
     let mut at = Vec::with_capacity(question.contexts.len());
     for (place, n) in question.contexts.iter().enumerate() {
-        within(*n, limit)?;
+        within("context", *n, subject.architecture)?;
         at.push(hand_over(subject, question, *n, blocks.at(*n), prefill.seconds(place, *n)?)?);
     }
     let moved = at.first().map(|first| Moved { state: &state, question, blocks, prefill: &prefill, first });

@@ -90,7 +90,6 @@ pub fn label(
     if hardware.is_some_and(|(_, count)| count == 0) {
         return Err(Error::setting("count", "0 GPUs hold nothing; give at least 1"));
     }
-    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
     let state = StateModel::new(subject.architecture, settings)?;
     let prefill = hardware.map(|(gpu, count)| {
         let types = Types::of(subject.architecture);
@@ -99,7 +98,7 @@ pub fn label(
     // What the config or the datasheet lacks is no error of a label: it has no such time then.
     let prefill = prefill.and_then(Result::ok);
     let labels = contexts.iter().map(|n| {
-        super::capacity::within(*n, limit)?;
+        super::within("context", *n, subject.architecture)?;
         let read = read_per_step(subject, settings, *n)?;
         let resident = state.resident(*n, 1)?;
         Ok(Label {

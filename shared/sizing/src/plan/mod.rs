@@ -7,23 +7,34 @@
 pub mod compression;
 pub mod offload;
 pub mod prefix;
+/// The page has no view of traces, and would carry them for nothing.
+#[cfg(not(target_arch = "wasm32"))]
 pub mod simulation;
+pub mod words;
 
 mod capacity;
 mod cost;
+mod form;
+mod given;
 mod handover;
 mod label;
 mod memory;
 mod mix;
 mod prefill;
+#[cfg(not(target_arch = "wasm32"))]
 mod published;
 mod sensitivity;
+mod sheet;
 mod subject;
+mod typed;
+#[cfg(not(target_arch = "wasm32"))]
 mod work;
 mod wrong;
 
 pub use capacity::{CapacityAt, CapacityPlan, CapacityQuestion, FrontierPoint, MixCapacity, capacity};
 pub use cost::{CostPlan, CostQuestion, CostSensitivities, cost};
+pub use form::{Field, FieldKind, PlanKind};
+pub use given::{Given, bytes_per_second, number, seconds, typed_mix};
 pub use handover::{
     ChosenLink, HandoverAt, HandoverPart, HandoverPlan, HandoverQuestion, HandoverSensitivities, LinkTime,
     PrefillTime, handover,
@@ -32,12 +43,19 @@ pub use label::{HardwareLabel, Label, LabelPlan, LabelSensitivities, label};
 pub use memory::{Memory, MemoryQuestion};
 pub use mix::Mix;
 pub use prefill::share_of_rate;
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use published::published_figure;
 pub use sensitivity::{Sensitivity, sensitivities};
+pub use sheet::{Cell, Column, Line, LineQuantity, Lines, Moved, MovedInput, Sheet, SheetTable};
 pub use subject::Subject;
+pub use typed::{
+    CompressionAnswer, Computing, OffloadAnswer, Offloading, capacity_of, compression_of, cost_of,
+    datasheet_tier, handover_of, label_of, network_links, prefix_of, typed_links, typed_prefix, typed_tiers,
+};
 pub use wrong::WrongFormula;
 
-use crate::{Error, Result};
+use crate::architecture::Architecture;
+use crate::{Error, Result, Tokens};
 
 /// A rate, a duration or a share that a plan divides by or multiplies with: finite and above zero.
 ///
@@ -49,4 +67,19 @@ pub fn positive(setting: &str, value: f64) -> Result<f64> {
         return Ok(value);
     }
     Err(Error::setting(setting, format!("{value} is not a number above 0")))
+}
+
+/// Refuses a length beyond what the config allows; `setting` names it.
+fn within(setting: &str, n: Tokens, architecture: &Architecture) -> Result<()> {
+    match beyond(n, architecture) {
+        Some(what) => Err(Error::setting(setting, format!("{what}; give at most those"))),
+        None => Ok(()),
+    }
+}
+
+/// That a length is beyond what the config allows, in words.
+fn beyond(n: Tokens, architecture: &Architecture) -> Option<String> {
+    let limit = architecture.max_context().map(|fact| Tokens::new(fact.get()))?;
+    let limit = Some(limit).filter(|limit| n > *limit)?;
+    Some(format!("{n} tokens is beyond the {} that the config allows", limit.short()))
 }

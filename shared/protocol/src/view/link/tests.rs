@@ -1,7 +1,7 @@
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat};
 use proptest::prelude::*;
 
-use super::super::{ClaimsView, ListView, VersionsView};
+use super::super::{ClaimsView, ListView, PlansView, VersionsView};
 use super::*;
 
 fn any_name() -> impl Strategy<Value = String> {
@@ -40,6 +40,9 @@ prop_compose! {
         open in prop::option::of(prop::sample::select(claim_ids())),
         pair in prop::option::of([any_name(), any_name()]),
         moved in prop::sample::select(Moved::ALL.to_vec()),
+        plan in prop::sample::select(PlanKind::ALL.to_vec()),
+        tier in prop::option::of("\\PC{1,20}"),
+        count in prop::option::of(any::<u64>()),
         column in prop::sample::select(ModelColumn::ALL.to_vec()),
         descends in any::<bool>(),
         filter in "\\PC{0,12}",
@@ -74,6 +77,7 @@ prop_compose! {
             run,
             claims: ClaimsView { verdict, publication, open },
             versions,
+            plans: PlansView { plan, given: Given::of([("tier", tier), ("count", count.map(|count| count.to_string()))]) },
             list: ListView { column, descends, filter },
         }
     }

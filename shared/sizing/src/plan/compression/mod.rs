@@ -6,6 +6,7 @@
 
 mod applies;
 mod envelope;
+#[cfg(not(target_arch = "wasm32"))]
 pub(in crate::plan) mod published;
 mod table;
 

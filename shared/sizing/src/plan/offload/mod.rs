@@ -6,7 +6,9 @@
 //! κ* = (f/F)·(β/b) and BW* = b·F/f with b the bytes and f the FLOPs of one token (after arXiv 2601.19910, with κ the cached
 //! tokens over the new ones).
 
+mod curves;
 mod layout;
+#[cfg(not(target_arch = "wasm32"))]
 pub(in crate::plan) mod published;
 mod tier;
 
@@ -19,6 +21,7 @@ use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 
+pub use curves::{RestoreCurve, RestoreCurves, restore_curves};
 pub use layout::{Copies, CopyLayout};
 pub use tier::{Tier, TierGrade};
 
@@ -181,12 +184,8 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
     for tier in question.tiers {
         tier.check()?;
     }
+    crate::plan::within("context", question.context, question.architecture)?;
     let limit = question.architecture.max_context().map(crate::Fact::get);
-    if let Some(limit) = limit.filter(|limit| question.context.get() > *limit) {
-        let limit = Tokens::new(limit).short();
-        let what = format!("{} tokens is beyond the {limit} that the config allows", question.context);
-        return Err(Error::setting("context", what));
-    }
     let longest = limit.unwrap_or(LONGEST).max(question.context.get());
     let described = describe(question.model, question.architecture, question.settings)?;
     let flops = (question.recompute.flops)(question.context)?;

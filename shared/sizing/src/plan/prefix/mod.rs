@@ -6,6 +6,7 @@
 //! their last tokens are still there, a recurrent state exactly where one was saved.
 
 mod ends;
+#[cfg(not(target_arch = "wasm32"))]
 pub(in crate::plan) mod published;
 mod rows;
 
@@ -132,15 +133,8 @@ impl SharedPrefix {
     }
 
     fn within(&self, architecture: &Architecture) -> Result<()> {
-        let Some(limit) = architecture.max_context() else { return Ok(()) };
-        for (name, tokens) in [("first", self.first_tokens), ("second", self.second_tokens)] {
-            if tokens.get() > limit.get() {
-                let limit = Tokens::new(limit.get()).short();
-                let what = format!("{tokens} tokens is beyond the {limit} that the config allows");
-                return Err(Error::setting(name, what));
-            }
-        }
-        Ok(())
+        super::within("first", self.first_tokens, architecture)?;
+        super::within("second", self.second_tokens, architecture)
     }
 }
 

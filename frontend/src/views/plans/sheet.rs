@@ -1,0 +1,144 @@
+use kvscope_sizing::Warning;
+use kvscope_sizing::plan::{Cell, Column, Moved, MovedInput, Sheet, SheetTable};
+use leptos::prelude::*;
+
+use super::asked::Answer;
+use crate::erased::nothing;
+
+/// Warnings, tables, what matters most, and how the figures come about.
+pub(super) fn sheet(answer: &Answer) -> AnyView {
+    let sheet = &answer.sheet;
+    let tables: Vec<AnyView> = sheet.tables.iter().map(table).collect();
+    let notes = sheet.notes.iter().map(|note| view! { <p class="note">{note.clone()}</p> }.into_any());
+    let notes: Vec<AnyView> = notes.collect();
+    view! {
+        {tables}
+        {notes}
+        {moved(&sheet.moved)}
+        {worked(sheet)}
+    }
+    .into_any()
+}
+
+/// Assumptions and doubts, each once.
+pub(super) fn doubts(warnings: &[Warning]) -> AnyView {
+    let mut told: Vec<String> = Vec::new();
+    for warning in warnings {
+        let line = warning.to_string();
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    if told.is_empty() {
+        return nothing();
+    }
+    let lines: Vec<AnyView> = told.into_iter().map(|line| view! { <li>{line}</li> }.into_any()).collect();
+    view! { <ul class="doubts" aria-label="Assumptions and doubts">{lines}</ul> }.into_any()
+}
+
+fn table(table: &SheetTable) -> AnyView {
+    let head = |column: &Column| view! { <th scope="col" class=side(column)>{column.head}</th> }.into_any();
+    let head: Vec<AnyView> = table.columns.iter().map(head).collect();
+    let rows: Vec<AnyView> = table.rows.iter().map(|cells| row(&table.columns, cells)).collect();
+    let (title, caption) = match table.caption.split_once(": ") {
+        Some((title, more)) => (title.to_owned(), more.to_owned()),
+        None => (table.caption.clone(), String::new()),
+    };
+    let caption =
+        if caption.is_empty() { nothing() } else { view! { <p class="quiet">{caption}</p> }.into_any() };
+    let (heading, region, label) = (capital(&title), title.clone(), title.clone());
+    view! {
+        <section data-table=title>
+            <h2>{heading}</h2>
+            {caption}
+            <div class="scroll" tabindex="0" role="region" aria-label=region>
+                <table class="data" aria-label=label>
+                    <thead><tr>{head}</tr></thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+        </section>
+    }
+    .into_any()
+}
+
+fn row(columns: &[Column], cells: &[Cell]) -> AnyView {
+    let cell = |(column, cell): (&Column, &Cell)| {
+        let field = (!column.field.is_empty()).then_some(column.field);
+        view! {
+            <td class=side(column) data-figure=field data-value=cell.exact.clone() title=cell.exact.clone()>
+                {cell.shown.clone()}
+            </td>
+        }
+        .into_any()
+    };
+    let cells: Vec<AnyView> = columns.iter().zip(cells).map(cell).collect();
+    view! { <tr>{cells}</tr> }.into_any()
+}
+
+fn side(column: &Column) -> Option<&'static str> {
+    column.is_text.then_some("words")
+}
+
+/// A title begins with a capital on the page.
+fn capital(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The input that matters most to each answer, and behind one click all of them.
+fn moved(all: &[Moved]) -> AnyView {
+    if all.is_empty() {
+        return nothing();
+    }
+    let one = |moved: &Moved| {
+        let most = moved.inputs.first().map_or("", |input| input.input);
+        let summary = format!("to {}: {most}", moved.of);
+        let input = |input: &MovedInput| {
+            view! {
+                <tr>
+                    <td class="words">{input.input}</td>
+                    <td data-value=input.less.exact.clone()>{input.less.shown.clone()}</td>
+                    <td data-value=input.more.exact.clone()>{input.more.shown.clone()}</td>
+                </tr>
+            }
+            .into_any()
+        };
+        let inputs: Vec<AnyView> = moved.inputs.iter().map(input).collect();
+        view! {
+            <details class="add">
+                <summary>{summary}</summary>
+                <table class="data few">
+                    <thead><tr>
+                        <th scope="col" class="words">"input"</th>
+                        <th scope="col">"a tenth less"</th>
+                        <th scope="col">"a tenth more"</th>
+                    </tr></thead>
+                    <tbody>{inputs}</tbody>
+                </table>
+            </details>
+        }
+        .into_any()
+    };
+    let all: Vec<AnyView> = all.iter().map(one).collect();
+    view! { <section class="moved"><h2>"What matters most"</h2>{all}</section> }.into_any()
+}
+
+fn worked(sheet: &Sheet) -> AnyView {
+    if sheet.worked.is_empty() {
+        return nothing();
+    }
+    let line = |(what, formula): &(String, String)| {
+        view! { <dt>{what.clone()}</dt><dd>{formula.clone()}</dd> }.into_any()
+    };
+    let lines: Vec<AnyView> = sheet.worked.iter().map(line).collect();
+    view! {
+        <section>
+            <details class="add">
+                <summary>"how these figures come about"</summary>
+                <dl class="worked">{lines}</dl>
+            </details>
+        </section>
+    }
+    .into_any()
+}

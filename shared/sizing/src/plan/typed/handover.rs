@@ -1,0 +1,78 @@
+use super::super::{
+    ChosenLink, Given, HandoverPlan, HandoverQuestion, PrefillTime, Subject, bytes_per_second, handover,
+    number,
+};
+use super::{USUAL_EFFICIENCY, gpu};
+use crate::hardware::{LinkClass, find_link, links};
+use crate::settings::Settings;
+use crate::{Bytes, Error, Result, Tokens};
+
+/// What `kvscope plan handover` answers over some links; the settings' tensor-parallel ranks are those of the instance.
+///
+/// # Errors
+///
+/// An option that cannot be read, or what the plan refuses.
+pub fn handover_of(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    contexts: &[Tokens],
+    links: &[ChosenLink],
+    given: &Given,
+) -> Result<HandoverPlan> {
+    let seconds = given.list("prefill_seconds", ',');
+    let seconds: Vec<f64> =
+        seconds.into_iter().map(|text| number("prefill_seconds", text)).collect::<Result<_>>()?;
+    let prefill = if seconds.is_empty() {
+        let percent = given.some_number("efficiency")?.unwrap_or(USUAL_EFFICIENCY);
+        PrefillTime::Estimated { percent, types: given.types(subject.architecture)? }
+    } else {
+        PrefillTime::Given(&seconds)
+    };
+    let question = HandoverQuestion {
+        contexts,
+        settings: &Settings { tp: None, ..settings.clone() },
+        gpu: gpu(given)?,
+        count: given.count("count", 8)?,
+        tp: settings.tp.unwrap_or(1),
+        fleet: given.some_count("fleet")?,
+        links,
+        blocks: given.some_count("blocks")?,
+        prefill,
+    };
+    handover(subject, &question)
+}
+
+/// The links that were typed: one of one's own by its rate first, then those by their names.
+///
+/// # Errors
+///
+/// An unknown name, or a rate that is none.
+pub fn typed_links(given: &Given) -> Result<Vec<ChosenLink>> {
+    let mut chosen = Vec::new();
+    let micros =
+        |name: &str| Ok::<_, Error>(given.some_number(name)?.map_or(0.0, |microseconds| microseconds * 1e-6));
+    if let Some(text) = given.text("bandwidth") {
+        let rate = match text.strip_suffix("bps").or_else(|| text.strip_suffix("bit/s")) {
+            Some(_) => bytes_per_second("bandwidth", text)?,
+            None => text.trim_end_matches("/s").parse::<Bytes>()?.get() as f64,
+        };
+        chosen.push(ChosenLink {
+            link: format!("{text} a second"),
+            grade: "given",
+            source: "given".to_owned(),
+            start_seconds: micros("start_us")?,
+            alpha_seconds: micros("alpha_us")?,
+            bytes_per_second: rate,
+        });
+    }
+    for id in given.list("link", ',') {
+        chosen.push(ChosenLink::nominal(find_link(id)?));
+    }
+    Ok(chosen)
+}
+
+/// Every link between servers or GPUs at its nominal rate, where none is typed.
+pub fn network_links() -> impl Iterator<Item = ChosenLink> {
+    let is_of_network = |class| matches!(class, LinkClass::Ethernet | LinkClass::Rdma | LinkClass::Nvlink);
+    links().iter().filter(move |link| is_of_network(link.class)).map(ChosenLink::nominal)
+}
