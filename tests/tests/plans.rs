@@ -46,7 +46,7 @@ fn cost_has_every_part_and_weighs_it() {
     assert!((more / of("core") as f64 - 1.0).abs() < 1e-9, "{more}");
     assert_eq!(cost["parameters"]["total"].as_u64().expect("a count") / 1_000_000_000, 671);
     let table = run(&arguments, &[]).stdout;
-    assert!(table.starts_with("deepseek-v3.2 at 1,000,000 tokens, batch 1\n671."), "{table}");
+    assert!(table.starts_with("deepseek-v3.2 at 1,000,000 tokens, batch 1; 671."), "{table}");
     assert!(table.contains("\ndecode step: ") && table.contains("\nprefill: "), "{table}");
 }
 

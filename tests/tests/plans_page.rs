@@ -111,7 +111,7 @@ mod in_chromium {
     /// The rows behind a table of the page.
     fn rows<'a>(plan: &str, title: &str, answer: &'a Value) -> Option<&'a Value> {
         let pointer = match (plan, title) {
-            ("capacity", "longest single request") | ("handover", "What is sent") => "/at",
+            ("capacity", "Requests") | ("handover", "What is sent") => "/at",
             ("capacity", "Most requests by their length") => "/frontier",
             ("capacity", "What a wrong formula would admit") => "/wrong_formulas",
             ("prefix", _) => "/0/rules",
@@ -157,7 +157,7 @@ mod in_chromium {
             page.wait_until_there("[data-table]").await;
             let script = "return [...document.querySelectorAll('[data-table]')].map(section => [
                 section.dataset.table,
-                [...section.querySelectorAll('tbody tr')].map(row =>
+                [...section.querySelectorAll('tbody tr:not(.remark)')].map(row =>
                     [...row.querySelectorAll('[data-figure]')].map(cell =>
                         [cell.dataset.figure, cell.getAttribute('data-value'), cell.innerText]))]);";
             let tables = page.run(script, Vec::new()).await;
@@ -209,7 +209,8 @@ mod in_chromium {
         page.type_into("input[aria-label=\"GPUs\"]", "8").await;
         wait_for(&page, "h1", "does not fit").await;
         assert!(!page.address().await.contains("ps="), "{}", page.address().await);
-        let click = "[...document.querySelectorAll('.tabs button')].find(b => b.innerText === 'hand-over').click()";
+        let click =
+            "[...document.querySelectorAll('.tabs button')].find(b => b.innerText === 'hand-over').click()";
         page.run(click, Vec::new()).await;
         wait_for(&page, "h1", "hands over").await;
         assert!(page.address().await.contains("p=handover"), "{}", page.address().await);
@@ -224,11 +225,11 @@ mod in_chromium {
         for (plan, label, name, typed, words) in [
             ("capacity", "GPUs", "count", "0", "GPUs: "),
             ("capacity", "mix of lengths", "mix", "0,0", "sums to nothing"),
-            ("prefix", "tokens that both begin with", "shared", "200K", "cannot be shared"),
-            ("handover", "link of your own", "bandwidth", "0GB/s", "moves nothing"),
+            ("prefix", "shared tokens", "shared", "200K", "cannot be shared"),
+            ("handover", "own link", "bandwidth", "0GB/s", "moves nothing"),
             ("offload", "tiers", "tier", "host=0GB/s", "moves nothing"),
             ("offload", "tiers", "tier", "a=1GB/s;a=2GB/s", "given twice"),
-            ("compress", "what the link moves", "bandwidth", "fast", "is no rate"),
+            ("compress", "link moves", "bandwidth", "fast", "is no rate"),
             ("label", "GPUs", "count", "0", "0 GPUs hold nothing"),
         ] {
             let query = format!("v=1&r=plans&p={plan}&m=qwen3-8b&n=4096");

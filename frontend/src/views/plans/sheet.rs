@@ -37,20 +37,22 @@ pub(super) fn doubts(warnings: &[Warning]) -> AnyView {
 }
 
 fn table(table: &SheetTable) -> AnyView {
-    let head = |column: &Column| view! { <th scope="col" class=side(column)>{column.head}</th> }.into_any();
-    let head: Vec<AnyView> = table.columns.iter().map(head).collect();
-    let rows: Vec<AnyView> = table.rows.iter().map(|cells| row(&table.columns, cells)).collect();
-    let (title, caption) = match table.caption.split_once(": ") {
-        Some((title, more)) => (title.to_owned(), more.to_owned()),
-        None => (table.caption.clone(), String::new()),
+    // Sentences have no room in a column: each stands under its row.
+    let (columns, sentence) = match table.columns.split_last() {
+        Some((last, others)) if last.field == "why" => (others, Some(others.len())),
+        _ => (&table.columns[..], None),
     };
-    let caption =
-        if caption.is_empty() { nothing() } else { view! { <p class="quiet">{caption}</p> }.into_any() };
-    let (heading, region, label) = (capital(&title), title.clone(), title.clone());
+    let head = |column: &Column| view! { <th scope="col" class=side(column)>{column.head}</th> }.into_any();
+    let head: Vec<AnyView> = columns.iter().map(head).collect();
+    let rows: Vec<AnyView> = table.rows.iter().map(|cells| row(columns, cells, sentence)).collect();
+    let (title, more) = table.caption.split_once(": ").unwrap_or((&table.caption, ""));
+    let more =
+        if more.is_empty() { nothing() } else { view! { <p class="quiet">{capital(more)}</p> }.into_any() };
+    let (region, label) = (title.to_owned(), title.to_owned());
     view! {
-        <section data-table=title>
-            <h2>{heading}</h2>
-            {caption}
+        <section data-table=title.to_owned()>
+            <h2>{capital(title)}</h2>
+            {more}
             <div class="scroll" tabindex="0" role="region" aria-label=region>
                 <table class="data" aria-label=label>
                     <thead><tr>{head}</tr></thead>
@@ -62,7 +64,7 @@ fn table(table: &SheetTable) -> AnyView {
     .into_any()
 }
 
-fn row(columns: &[Column], cells: &[Cell]) -> AnyView {
+fn row(columns: &[Column], cells: &[Cell], sentence: Option<usize>) -> AnyView {
     let cell = |(column, cell): (&Column, &Cell)| {
         let field = (!column.field.is_empty()).then_some(column.field);
         view! {
@@ -72,8 +74,12 @@ fn row(columns: &[Column], cells: &[Cell]) -> AnyView {
         }
         .into_any()
     };
-    let cells: Vec<AnyView> = columns.iter().zip(cells).map(cell).collect();
-    view! { <tr>{cells}</tr> }.into_any()
+    let row: Vec<AnyView> = columns.iter().zip(cells).map(cell).collect();
+    let under = sentence.and_then(|place| cells.get(place)).map_or_else(nothing, |cell| {
+        let across = columns.len().to_string();
+        view! { <tr class="remark"><td colspan=across>{cell.shown.clone()}</td></tr> }.into_any()
+    });
+    view! { <tr>{row}</tr> {under} }.into_any()
 }
 
 fn side(column: &Column) -> Option<&'static str> {

@@ -82,7 +82,7 @@ const CAPACITY: &[Field] = &[
     COUNT,
     WEIGHTS,
     absent(field("mix", "mix of lengths", FieldKind::Text), "one length"),
-    field("price", "price of a GPU hour", FieldKind::Text),
+    field("price", "price an hour", FieldKind::Text),
     rare(usual(field("memory_percent", "percent of the memory", FieldKind::Text), "90")),
     rare(absent(field("memory", "memory of a GPU", FieldKind::Text), "datasheet's")),
     rare(absent(field("weights", "bytes of all weights", FieldKind::Text), "counted")),
@@ -95,8 +95,8 @@ const CAPACITY: &[Field] = &[
 const PREFIX: &[Field] = &[
     usual(field("first", "first prompt", FieldKind::Text), "10K"),
     absent(field("second", "second prompt", FieldKind::Text), "as the first"),
-    usual(field("shared", "tokens that both begin with", FieldKind::Text), "9K"),
-    usual(field("every", "a store's window every", FieldKind::Text), "4096"),
+    usual(field("shared", "shared tokens", FieldKind::Text), "9K"),
+    usual(field("every", "window every", FieldKind::Text), "4096"),
     rare(absent(field("block_size", "tokens of a block", FieldKind::Setting), "engine's")),
     rare(absent(field("max_num_batched_tokens", "tokens of a prefill step", FieldKind::Setting), "8192")),
     rare(absent(field("checkpoint_interval", "a state every", FieldKind::Setting), "at the end")),
@@ -106,9 +106,9 @@ const HANDOVER: &[Field] = &[
     GPU,
     COUNT,
     absent(field("tp", "tensor ranks", FieldKind::Setting), "1"),
-    absent(field("fleet", "GPUs of the fleet", FieldKind::Text), "one instance"),
+    absent(field("fleet", "GPUs in all", FieldKind::Text), "one instance"),
     absent(field("link", "link", FieldKind::Link), "each of a network"),
-    absent(field("bandwidth", "link of your own", FieldKind::Text), "100Gbps, 23GB/s"),
+    absent(field("bandwidth", "own link", FieldKind::Text), "not given"),
     rare(absent(field("start_us", "its first byte after, µs", FieldKind::Text), "0")),
     rare(absent(field("alpha_us", "each block adds on it, µs", FieldKind::Text), "0")),
     rare(absent(field("blocks", "blocks of a payload", FieldKind::Text), "the model's")),
@@ -120,17 +120,17 @@ const HANDOVER: &[Field] = &[
 const OFFLOAD: &[Field] = &[
     GPU,
     COUNT,
-    absent(field("tier", "tiers", FieldKind::Text), "host=50GB/s,15us"),
-    absent(field("tflops", "TFLOP/s that are reached", FieldKind::Text), "estimated"),
+    absent(field("tier", "tiers", FieldKind::Text), "GPU's own link"),
+    absent(field("tflops", "real TFLOP/s", FieldKind::Text), "estimated"),
     EFFICIENCY,
     rare(absent(field("block_size", "tokens of a block", FieldKind::Setting), "16")),
     rare(WEIGHTS),
 ];
 
 const COMPRESS: &[Field] = &[
-    usual(field("bandwidth", "what the link moves", FieldKind::Text), "25Gbps"),
-    absent(field("slo", "longest time allowed", FieldKind::Text), "any"),
-    absent(field("loss", "points that may be lost", FieldKind::Text), "any"),
+    usual(field("bandwidth", "link moves", FieldKind::Text), "25Gbps"),
+    absent(field("slo", "longest time", FieldKind::Text), "any"),
+    absent(field("loss", "points lost", FieldKind::Text), "any"),
     absent(field("strategy", "strategies", FieldKind::Text), "published ones"),
     rare(absent(field("start", "a transfer starts in", FieldKind::Text), "0s")),
     rare(absent(field("model_time", "time beside moving", FieldKind::Text), "0s")),
@@ -140,7 +140,7 @@ const COST: &[Field] = &[
     WEIGHTS,
     absent(field("expert_dtype", "experts", TYPES), "as weights"),
     absent(field("core_dtype", "attention", TYPES), "bf16"),
-    absent(field("flop_weights", "an operation counts", FieldKind::Words(&["plain", "fp8"])), "plain"),
+    absent(field("flop_weights", "operations", FieldKind::Words(&["plain", "fp8"])), "plain"),
 ];
 
 impl PlanKind {

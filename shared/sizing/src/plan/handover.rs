@@ -374,6 +374,7 @@ impl Moved<'_> {
 }
 
 /// Bytes of one copy of what a decode worker must receive.
+#[cfg(not(target_arch = "wasm32"))]
 pub(super) fn payload(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Bytes> {
     StateModel::new(subject.architecture, settings)?.transferred(n, 1)
 }

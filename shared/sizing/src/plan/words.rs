@@ -36,9 +36,13 @@ pub fn operation_words(count: f64) -> String {
     format!("{} {unit}", three_digits(count / size))
 }
 
-/// `53.9 %`
+/// `53.9 %`, `0.0312 %`
 pub fn percent_words(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    let percent = share * 100.0;
+    if percent > 0.0 && percent < 0.1 {
+        return format!("{} %", three_digits(percent));
+    }
+    format!("{percent:.1} %")
 }
 
 /// Three significant figures: `1234`, `12.3`, `0.000450`, `1.20e-9`.
@@ -108,6 +112,14 @@ mod tests {
         assert_eq!(bit_rate_words(64.0 * 59.93e9 / 8.0), "3.84 Tbps");
         assert_eq!(operation_words(1.143e12), "1.14 TFLOP");
         assert_eq!(operation_words(0.0), "0.00 FLOP");
+    }
+
+    #[test]
+    fn a_share_is_nothing_only_where_it_is_none() {
+        for (share, words) in [(0.5386, "53.9 %"), (0.000_312, "0.0312 %"), (0.0, "0.0 %"), (1.0, "100.0 %")]
+        {
+            assert_eq!(percent_words(share), words);
+        }
     }
 
     #[test]

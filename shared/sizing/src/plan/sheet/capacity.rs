@@ -8,16 +8,19 @@ use crate::{Bytes, UnitSystem, counted, group_digits};
 impl CapacityPlan {
     /// The answer as people read it.
     pub fn sheet(&self, units: UnitSystem) -> Sheet {
-        let mut tables = vec![self.memory_table(units)];
+        let mut tables = Vec::new();
         if self.memory.does_not_fit.is_none() {
             tables.push(self.requests_table(units));
             if self.mix.is_some() {
                 tables.push(self.mix_table(units));
             }
-            tables.push(self.frontier_table());
             if !self.wrong_formulas.is_empty() {
                 tables.push(self.wrong_table(units));
             }
+        }
+        tables.push(self.memory_table(units));
+        if self.memory.does_not_fit.is_none() {
+            tables.push(self.frontier_table());
         }
         let mut all = Vec::new();
         moved(&mut all, "the requests of the first length", &self.sensitivities, |requests| {
@@ -97,11 +100,11 @@ impl CapacityPlan {
 
     fn requests_table(&self, units: UnitSystem) -> SheetTable {
         let longest = match self.largest_context {
-            None => "longest single request: none, since not even its fixed part fits".to_owned(),
+            None => "Requests: not even the fixed part of one fits".to_owned(),
             Some(tokens) if self.largest_context_is_limit => {
-                format!("longest single request: {tokens} tokens, which is all that is allowed")
+                format!("Requests: the longest single one has {tokens} tokens, which is all that is allowed")
             }
-            Some(tokens) => format!("longest single request: {tokens} tokens"),
+            Some(tokens) => format!("Requests: the longest single one has {tokens} tokens"),
         };
         let columns = vec![
             figure("context", "context"),
