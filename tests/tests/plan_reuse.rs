@@ -117,7 +117,7 @@ fn offload_compares_restoring_with_computing() {
     let plan = answer(&["offload", "llama-3.1-8b", "--gpu=h200", "--count=2", "--context=6400"]);
     let row = &plan["rows"][2];
     assert_eq!((&row["tier"], &row["grade"]), (&json!("host"), &json!("datasheet")));
-    assert_eq!(row["source"], "PCIe 5.0 x16 of H200 SXM, by its datasheet");
+    assert_eq!(row["source"], "PCIe 5.0 x16 of each H200 SXM, by its datasheet");
     assert_eq!(row["seconds"], 838_860_800.0 / 128e9);
 }
 

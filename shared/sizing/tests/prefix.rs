@@ -167,7 +167,10 @@ fn what_has_no_answer_is_a_sentence() {
         ([0, 10, 0], "first: a prompt of 0 tokens has no prefix; give at least 1"),
         ([10, 0, 0], "second: a prompt of 0 tokens has no prefix; give at least 1"),
         ([10, 20, 11], "shared: 11 tokens cannot be shared by prompts of 10 and 20"),
-        ([300_000, 10, 5], "first: 300,000 tokens is beyond the 256Ki that the config allows; give at most those"),
+        (
+            [300_000, 10, 5],
+            "first: 300,000 tokens is beyond the 256Ki that the config allows; give at most those",
+        ),
     ] {
         assert_eq!(error(Ask::of("qwen3.5-9b", lengths)), sentence);
     }

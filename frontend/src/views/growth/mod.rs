@@ -88,7 +88,7 @@ fn finding(page: Page) -> String {
 }
 
 /// A sentence whose names and numbers, which may hold hyphens, break nowhere within.
-fn whole_names(sentence: &str) -> AnyView {
+pub(crate) fn whole_names(sentence: &str) -> AnyView {
     let word = |word: &str| {
         if word.contains('-') {
             view! { <span class="whole">{word.trim_end().to_owned()}</span>" " }.into_any()

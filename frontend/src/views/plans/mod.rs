@@ -11,6 +11,7 @@ use leptos::prelude::*;
 use crate::erased::{effect, part, words};
 use crate::state::{Page, Shared, Step};
 use crate::ui::Choice;
+use crate::views::growth::whole_names;
 use asked::{Answer, Refusal, answer};
 
 /// Why there is no answer stands in its place.
@@ -57,7 +58,7 @@ pub(crate) fn plans_room(page: Page) -> AnyView {
                 <div class="bar tabs">
                     <Choice label="Plan" options=&TITLES chosen=open_plan choose=open/>
                 </div>
-                <h1>{words(sentence)}</h1>
+                <h1>{part(move || whole_names(&sentence()))}</h1>
                 <p class="quiet">{words(asked)}</p>
                 <p class="unseen" aria-live="polite">{words(sentence)}</p>
             </div>

@@ -51,16 +51,4 @@ mod tests {
         view.plan = PlanKind::Prefix;
         assert_eq!((view.asked().text("first"), view.asked().text("shared")), (Some("4Ki"), Some("9K")));
     }
-
-    /// A link's `ps` has one value for a name, so plans that share one must ask the same.
-    #[test]
-    fn options_of_one_name_are_one_option() {
-        for plan in PlanKind::ALL {
-            let names: Vec<&str> = plan.fields().iter().map(|field| field.name).collect();
-            let mut once = names.clone();
-            once.sort_unstable();
-            once.dedup();
-            assert_eq!(once.len(), names.len(), "{plan:?}");
-        }
-    }
 }

@@ -50,10 +50,12 @@ impl CapacityPlan {
         let requests = requests_words(at.requests);
         let mut words = format!("{machine} {holds} {requests} of {} tokens of {model} at once.", at.context);
         if let Some(wrong) = self.most_wrong() {
-            let right = at.requests.unwrap_or_default();
-            let than = if wrong.admits < right { "only " } else { "" };
-            let admits = group_digits(wrong.admits);
-            let _ = write!(words, " Taken for {}, {than}{admits} would be admitted.", wrong.taken_for);
+            let admits = match (wrong.admits, at.requests.unwrap_or_default()) {
+                (0, _) => "none".to_owned(),
+                (admits, right) if admits < right => format!("only {}", group_digits(admits)),
+                (admits, _) => group_digits(admits),
+            };
+            let _ = write!(words, " Taken for {}, {admits} would be admitted.", wrong.taken_for);
         }
         words
     }

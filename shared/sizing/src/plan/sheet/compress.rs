@@ -40,7 +40,7 @@ impl CompressionAnswer {
         let plain = seconds("none").map_or_else(String::new, time_words);
         let flip = self.plan.by_bandwidth.iter().find(|one| one.fastest == "none");
         let flip = flip.filter(|one| one.from_bytes_per_second > 0.0).map_or_else(String::new, |one| {
-            format!(" From {} on sending as it is is fastest.", bit_rate_words(one.from_bytes_per_second))
+            format!(" From {} on none pays.", bit_rate_words(one.from_bytes_per_second))
         });
         match self.plan.winner.as_deref() {
             None => format!("Over {link} no way of sending {} is allowed.{flip}", self.model),

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::super::compression::{CompressionPlan, Method, Strategy, Transfer, compress, published};
-use super::super::{Given, Subject, bytes_per_second, number, within};
+use super::super::{Given, Subject, beyond, bytes_per_second, number};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::warning::Warning;
@@ -29,7 +29,7 @@ pub struct CompressionAnswer {
 ///
 /// # Errors
 ///
-/// An option that cannot be read, a length beyond the model's, or what the plan refuses.
+/// An option that cannot be read, or what the plan refuses; a length beyond the model's is a warning.
 pub fn compression_of(
     subject: &Subject<'_>,
     settings: &Settings,
@@ -51,8 +51,11 @@ pub fn compression_of(
         [] => published()?,
         typed => typed.iter().map(|text| strategy(text)).collect::<Result<_>>()?,
     };
-    within("context", context, subject.architecture)?;
     let state = StateModel::new(subject.architecture, settings)?;
+    let mut warnings = state.warnings().to_vec();
+    if let Some(message) = beyond(context, subject.architecture) {
+        warnings.push(Warning::new("max_position_embeddings", message));
+    }
     let plan = compress(&state, context, &transfer, &strategies)?;
     Ok(CompressionAnswer {
         model: subject.model.to_owned(),
@@ -60,7 +63,7 @@ pub fn compression_of(
         settings: settings.clone(),
         strategies,
         plan,
-        warnings: state.warnings().to_vec(),
+        warnings,
     })
 }
 
