@@ -1,6 +1,7 @@
 //! Plans in a real browser, held against `kvscope plan … --json`.
 
 mod in_chromium {
+    use std::fmt::Write as _;
     use std::time::Duration;
 
     use serde_json::Value;
@@ -90,15 +91,15 @@ mod in_chromium {
         let mut query = format!("v=1&r=plans&p={plan}&m={model}");
         if plan != "prefix" {
             arguments.push(format!("--context={context}"));
-            query.push_str(&format!("&n={context}"));
+            let _ = write!(query, "&n={context}");
         }
         for (name, value) in shared {
-            query.push_str(&format!("&{}={value}", if name == "engine" { "e" } else { "kv" }));
+            let _ = write!(query, "&{}={value}", if name == "engine" { "e" } else { "kv" });
         }
         let escaped = |value: &str| value.replace('=', "%253D").replace('/', "%252F").replace(',', "%252C");
         let pairs: Vec<String> =
             given.iter().map(|(name, value)| format!("{name}:{}", escaped(value))).collect();
-        query.push_str(&format!("&ps={}", pairs.join(",")));
+        let _ = write!(query, "&ps={}", pairs.join(","));
         State { plan, query, arguments }
     }
 

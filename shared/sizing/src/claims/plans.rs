@@ -1,5 +1,5 @@
-//! Figures of plans for claims. The page leaves them to the command line and says so: what plans compute would weigh as
-//! much there as half of its other figures.
+//! Figures of plans for claims. The page, which has the plans, leaves the recipes of these figures to the command line and
+//! says so: they would weigh as much again.
 
 use serde_json::{Map, Value};
 
