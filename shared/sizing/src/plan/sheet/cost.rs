@@ -98,7 +98,7 @@ impl CostPlan {
             some => Cell::bytes(some, units),
         };
         vec![
-            Cell::words(row.part.name()),
+            Cell::words(row.part.name().replace('_', " ")),
             if row.mixer.is_empty() { Cell::none() } else { Cell::words(row.mixer.clone()) },
             Cell::words(row.operand.name()),
             Cell::count(row.layers),
