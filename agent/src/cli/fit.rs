@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, ranks, report};
+use kvscope_sizing::engine::{self, Engine, EngineKind, Query, Room, ranks};
 use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
@@ -96,7 +96,7 @@ impl Question<'_> {
         let mut warnings = state.warnings().to_vec();
         if !room.is_dense() {
             let asked = Query { context: largest_context.filter(|_| !unbounded), ..query.clone() };
-            warnings.extend(report(&asked)?.warnings);
+            warnings.extend(engine::warnings(&asked)?);
             warnings.extend(room.division()?);
         }
         let fit = Fit {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::config::RopeScaling;
 use crate::distinct::Places;
 use crate::fact::Fact;
 use crate::format::{KvFormat, StateFormat};
@@ -28,6 +29,9 @@ pub struct Architecture {
     encoder_layers: Option<Fact>,
     mamba_chunk: Option<Fact>,
     loops: Option<Loops>,
+    latents_as_heads: bool,
+    rope_scaling: Option<RopeScaling>,
+    launched_dtype: Option<StateFormat>,
     warnings: Vec<Warning>,
 }
 
@@ -100,6 +104,8 @@ pub(crate) struct ModelFacts {
     pub(crate) encoder_layers: Option<Fact>,
     pub(crate) mamba_chunk: Option<Fact>,
     pub(crate) loops: Option<Loops>,
+    pub(crate) latents_as_heads: bool,
+    pub(crate) rope_scaling: Option<RopeScaling>,
 }
 
 impl Loops {
@@ -156,6 +162,9 @@ impl Architecture {
             encoder_layers: facts.encoder_layers,
             mamba_chunk: facts.mamba_chunk,
             loops: facts.loops,
+            latents_as_heads: facts.latents_as_heads,
+            rope_scaling: facts.rope_scaling,
+            launched_dtype: None,
             warnings,
         }
     }
@@ -266,6 +275,31 @@ impl Architecture {
         self.dtype.format
     }
 
+    /// The same with where it came from.
+    pub(crate) fn chosen_dtype(&self) -> &Chosen<StateFormat> {
+        &self.dtype
+    }
+
+    /// The dtype that a launch names for the model.
+    pub(crate) fn launched_dtype(&self) -> Option<StateFormat> {
+        self.launched_dtype
+    }
+
+    /// The same model in a launch that names its dtype, whatever the config says.
+    pub(crate) fn launched_in(&self, dtype: StateFormat) -> Self {
+        Self { launched_dtype: Some(dtype), ..self.clone() }
+    }
+
+    /// How the config scales its rotary positions, if it does.
+    pub(crate) fn rope_scaling(&self) -> Option<&RopeScaling> {
+        self.rope_scaling.as_ref()
+    }
+
+    /// Whether the file is one whose latents its engine keeps as K and V of every head.
+    pub(crate) fn latents_as_heads(&self) -> bool {
+        self.latents_as_heads
+    }
+
     /// The dtype that the config asks for recurrent state, if it does.
     pub fn recurrent_dtype(&self) -> Option<StateFormat> {
         self.recurrent_dtype.as_ref().map(|chosen| chosen.format)
@@ -289,7 +323,12 @@ impl Architecture {
 
     /// The formats under some settings.
     pub fn formats(&self, settings: &Settings) -> Formats {
-        Formats::new(settings, self.dtype.clone(), self.recurrent_dtype.clone())
+        self.formats_run_in(settings, self.dtype.clone())
+    }
+
+    /// The same in an engine that runs the model in `dtype`.
+    pub(crate) fn formats_run_in(&self, settings: &Settings, dtype: Chosen<StateFormat>) -> Formats {
+        Formats::new(settings, dtype, self.recurrent_dtype.clone())
     }
 }
 

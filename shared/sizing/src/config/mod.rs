@@ -10,6 +10,7 @@ mod json;
 mod kinds;
 mod layers;
 mod loops;
+mod rope;
 mod shapes;
 mod sources;
 mod strict;
@@ -27,6 +28,7 @@ use fields::Fields;
 
 pub(crate) use fields::listed;
 pub(crate) use json::read_value;
+pub(crate) use rope::{RopeRule, RopeScaling};
 pub(crate) use shapes::{csa, hca, kda_mixer, product, sum, uneven};
 pub(crate) use sources::without_index_owner;
 pub use strict::Unknown;
@@ -108,6 +110,8 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
         mamba_chunk: layers::mamba_chunk(&fields, &drafts)?,
         encoder_layers: layers::encoder_layers(&fields, &drafts)?,
         loops,
+        latents_as_heads: false,
+        rope_scaling: rope::rope_scaling(&fields),
     };
     for found in fields.contradictions() {
         strict::report_doubt(found, unknown, &mut warnings)?;

@@ -1,5 +1,6 @@
 //! Why reserved bytes differ from logical ones: the arithmetic of each part, and the parts that an engine keeps otherwise.
 
+use super::dtype;
 use super::logical::{DensePlan, DenseRules};
 use super::pipeline::LayerRange;
 use super::reserved::{Rest, of_requests};
@@ -73,7 +74,11 @@ impl<'q> Differences<'q> {
         let drafts = settings.draft_layers.unwrap_or(0);
         let dense = OneRank { layers: plan.layers(), split: plan.split() };
         let one_rank = Query { engine, batch: share.requests, settings: &settings, ..query.clone() };
-        let reasons = |part: Quantity| plan.kept_otherwise(part).into_iter().map(move |why| (part, why));
+        let dtype = dtype::words(query);
+        let reasons = |part: Quantity| {
+            let of_dtype = dtype.clone().filter(|_| part != Quantity::IndexBytes);
+            plan.kept_otherwise(part).into_iter().chain(of_dtype).map(move |why| (part, why))
+        };
         Ok(Self {
             query,
             from: plan.grows_from()?.or(query.context).unwrap_or_default().get(),

@@ -48,7 +48,7 @@ impl Room<'_> {
         if self.is_dense() {
             return Ok(None);
         }
-        profile(&self.query)?.warn_of_memory(self.memory)
+        profile(&self.query.at_some_length())?.warn_of_memory(self.memory)
     }
 
     /// The most tokens that each request of the batch can have.
@@ -121,7 +121,7 @@ pub fn largest_batch_in(query: &Query<'_>, memory: Bytes, context: Tokens) -> Re
 ///
 /// Settings that do not fit the model, or a memory that is less than the state slots take.
 pub fn settings_in(query: &Query<'_>, memory: Bytes) -> Result<Settings> {
-    let division = profile(query)?.divide(memory)?;
+    let division = profile(&query.at_some_length())?.divide(memory)?;
     Ok(Settings {
         available_kv_bytes: Some(division.caches.get()),
         state_slots: division.state_slots.or(query.settings.state_slots),

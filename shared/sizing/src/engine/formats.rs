@@ -1,5 +1,6 @@
 //! Formats of one engine that others do not have: they are refused, not sized.
 
+use super::dtype::dtype_in;
 use super::{EngineKind, Query, has_setting};
 use crate::architecture::Architecture;
 use crate::format::KvFormat;
@@ -78,10 +79,10 @@ fn one_format(query: &Query<'_>) -> Result<()> {
     Err(Error::setting(name, what))
 }
 
-/// The format of K/V heads where nothing is set: the model's dtype, and in vLLM what a quantised checkpoint asks for.
+/// The format of K/V heads where nothing is set: the dtype that the engine runs the model in, and in vLLM what a quantised checkpoint asks for.
 pub(super) fn heads_by_default(architecture: &Architecture, kind: EngineKind) -> KvFormat {
     let asked = architecture.checkpoint_kv().filter(|_| kind == EngineKind::Vllm);
-    asked.map_or_else(|| architecture.dtype().into(), |asked| asked.heads.format)
+    asked.map_or_else(|| dtype_in(architecture, kind).format.into(), |asked| asked.heads.format)
 }
 
 #[cfg(test)]

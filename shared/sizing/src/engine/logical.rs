@@ -198,6 +198,7 @@ impl Profile for DensePlan<'_> {
             Quantity::OverestimateFactor => {
                 let naive = Naive {
                     architecture: self.query.architecture,
+                    engine: self.query.engine.kind(),
                     rank: &self.rank,
                     settings: &self.rules.settings,
                     context: self.query.need_context()?,

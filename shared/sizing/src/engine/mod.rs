@@ -5,6 +5,7 @@
 //! `architectures` are fields of a config and may choose a rule; a catalogue id may not.
 
 mod differences;
+mod dtype;
 mod fit;
 mod formats;
 mod gpu;
@@ -242,12 +243,25 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The longest request: `max_model_len`, else the config's limit.
+    /// The longest request: `max_model_len`, else the config's limit, as the engine derives it.
     pub(crate) fn max_model_len(&self) -> Result<u64> {
         if let Some(length) = self.settings.max_model_len {
             return Ok(length);
         }
-        self.architecture.max_context().map(crate::Fact::get).ok_or_else(|| needed("max_model_len"))
+        let length = match self.engine.kind() {
+            EngineKind::Vllm => vllm::default_length(self.architecture).map(|(length, _)| length),
+            _ => self.architecture.max_context().map(crate::Fact::get),
+        };
+        length.ok_or_else(|| needed("max_model_len"))
+    }
+
+    /// The same for what is no figure of a length: llama.cpp plans for a length in any case, which may be one token where
+    /// neither query nor config names one.
+    pub(crate) fn at_some_length(&self) -> Self {
+        let needs_one = self.engine.kind() == EngineKind::LlamaCpp
+            && self.settings.n_ctx.is_none()
+            && self.architecture.max_context().is_none();
+        Query { context: self.context.or(needs_one.then(|| Tokens::new(self.batch.max(1)))), ..self.clone() }
     }
 
     /// The context, for a figure that cannot do without.
@@ -338,6 +352,7 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
 ///
 /// Settings that do not fit the model, or an overflow.
 pub fn warnings(query: &Query<'_>) -> Result<Vec<Warning>> {
+    let query = &query.at_some_length();
     Ok(all_warnings(query, profile(query)?.as_ref()))
 }
 
@@ -357,6 +372,7 @@ fn too_long(query: &Query<'_>) -> Option<Warning> {
 
 fn all_warnings(query: &Query<'_>, plan: &dyn Profile) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
+    warnings.extend(dtype::warning(query));
     warnings.extend(plan.warnings());
     warnings.extend(too_long(query));
     let unused = unused::warnings(query, &warnings);

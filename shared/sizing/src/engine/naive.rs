@@ -1,7 +1,8 @@
 //! Bytes by the formulas of tools that do not know a model's layers, for `overestimate_factor`.
 
+use super::dtype::formats_in;
 use super::shard::{RankClass, RankState, quantity_of, shard_count};
-use super::{Figure, Quantity, needed};
+use super::{EngineKind, Figure, Quantity, needed};
 use crate::architecture::Architecture;
 use crate::fact::Fact;
 use crate::format::KvFormat;
@@ -16,6 +17,8 @@ use crate::{Bytes, Error, Result, Tokens};
 pub(super) struct Naive<'a> {
     /// The model.
     pub(super) architecture: &'a Architecture,
+    /// The engine, which may run the model in another dtype.
+    pub(super) engine: EngineKind,
     /// The layers of the rank, divided.
     pub(super) rank: &'a RankState,
     /// The settings of the engine, formats resolved.
@@ -96,7 +99,7 @@ impl Naive<'_> {
         for mixer in &class.mixers {
             let kept = match heads(mixer) {
                 Some(heads) => with_heads(mixer, heads).components(formats)?,
-                None => mixer.components(&self.architecture.formats(self.settings))?,
+                None => mixer.components(&formats_in(self.architecture, self.engine, self.settings))?,
             };
             for component in &kept {
                 bytes = bytes.plus(component.bytes(self.context)?)?;
@@ -124,7 +127,7 @@ impl Naive<'_> {
         if settings.kv_dtype == Some(KvFormat::Fp8DsMla) {
             settings.kv_dtype = Some(KvFormat::Fp8);
         }
-        self.architecture.formats(&settings)
+        formats_in(self.architecture, self.engine, &settings)
     }
 }
 

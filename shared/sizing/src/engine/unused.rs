@@ -89,7 +89,12 @@ pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
         if !told && asks_for_something(query.settings, name) && changes_nothing(query, name) {
             let pooled = with_pool(query.settings);
             let message = if changes_nothing(&Query { settings: &pooled, ..query.clone() }, name) {
-                format!("changes none of these figures: {} keeps the same without it", kind.name())
+                let of_drafts = if draws_on_draft_layers(query, name) {
+                    "; what drafting adds are layers of its own, which draft_layers counts"
+                } else {
+                    ""
+                };
+                format!("changes none of these figures: {} keeps the same without it{of_drafts}", kind.name())
             } else {
                 "changes none of the figures that are answered here, but some that lack a setting".to_owned()
             };
@@ -97,6 +102,13 @@ pub(super) fn warnings(query: &Query<'_>, known: &[Warning]) -> Vec<Warning> {
         }
     }
     found
+}
+
+/// Whether drafts are asked for and not how many layers they bring, in an engine that counts those.
+fn draws_on_draft_layers(query: &Query<'_>, name: &str) -> bool {
+    name == "num_speculative_tokens"
+        && query.settings.draft_layers.is_none()
+        && has_setting(query.engine.kind(), "draft_layers")
 }
 
 fn asks_for_something(settings: &Settings, name: &str) -> bool {

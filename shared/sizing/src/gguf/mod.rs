@@ -93,6 +93,8 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         mamba_chunk: None,
         bounded_gate: false,
         loops,
+        latents_as_heads: keys.has("attention.kv_lora_rank") && !keys.has("attention.key_length_mla"),
+        rope_scaling: None,
     };
     report_unread(keys.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))

@@ -372,22 +372,34 @@ fn latent(
         }
         (rope, Some(k_width), keys.count("attention.value_length_mla")?)
     } else {
-        warnings.push(Warning::new(
-                keys.name("attention.key_length_mla"),
-                "absent, as in files of before 2025-04; a latent is counted, while llama.cpp keeps K and V of every \
-                 head for such a file (mla_storage = expanded)",
-            ));
+        let what = "absent, as in files of before 2025-04 and in some classes; logical bytes count a latent, while llama.cpp \
+                    keeps K and V of every head for such a file (mla_storage = expanded)";
+        warnings.push(Warning::new(keys.name("attention.key_length_mla"), what));
         let rope = stated_rope.ok_or_else(|| {
             Error::field(
                 keys.name("rope.dimension_count"),
                 "missing, and MLA needs it; no default is defined",
             )
         })?;
-        (rope, row, keys.count("attention.value_length")?)
+        let v_width = match keys.count("attention.value_length")? {
+            None => {
+                query_heads.and_then(|heads| embedding_of_head(keys, &heads.at(0)).transpose()).transpose()?
+            }
+            stated => stated,
+        };
+        (rope, row, v_width)
     };
     let nope = k_width.map(|width| difference(&width, &rope)).transpose()?;
     let query_heads = query_heads.map(|heads| heads.at(0));
     Ok(Some(Latent { rank, rope, query_heads, nope, v_width }))
+}
+
+/// What the residual stream leaves for each head, which is the width of V where a file names none.
+fn embedding_of_head(keys: &Keys<'_>, heads: &Fact) -> Result<Option<Fact>> {
+    let Some(embedding) = keys.count("embedding_length")? else { return Ok(None) };
+    let rule = format!("attention.value_length absent: {} / {}", embedding.source(), heads.source());
+    let width = embedding.get().checked_div(heads.get()).filter(|width| *width > 0);
+    Ok(width.map(|width| Fact::derived(width, rule)))
 }
 
 fn difference(from: &Fact, part: &Fact) -> Result<Fact> {

@@ -68,6 +68,11 @@ impl Figure {
         own.is_empty() || engine.is_none_or(|engine| own.contains(&engine))
     }
 
+    /// Whether both name a rank that prints them.
+    pub(super) fn names_rank_of(&self, other: &Self) -> bool {
+        self.ranks.iter().any(|rank| other.ranks.contains(rank))
+    }
+
     /// Whether a rank prints both; a line that names none holds for all.
     pub(super) fn shares_rank(&self, other: &Self) -> bool {
         self.ranks.is_empty()

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::line::Line;
 use super::stated::{By, Of, Stated};
+use crate::format::StateFormat;
 use crate::settings::Settings;
 use crate::warning::Warning;
 
@@ -26,6 +27,10 @@ pub(super) struct Launch {
     /// How drafts are made.
     pub(super) draft_method: Option<String>,
     pub(super) settings: Settings,
+    /// The model's dtype by the arguments.
+    dtype: Option<StateFormat>,
+    /// The dtype that a float32 checkpoint is run in, which goes before.
+    downcast: Option<StateFormat>,
     pub(super) read: Vec<ReadSetting>,
     pub(super) warnings: Vec<Warning>,
     /// Whether any line of this engine was seen, other than figures.
@@ -45,6 +50,24 @@ impl Launch {
                 self.state(setting, value, line.number);
             }
         }
+    }
+
+    /// The dtype that the model runs in, as far as the log says it.
+    pub(super) fn dtype(&self) -> Option<StateFormat> {
+        self.downcast.or(self.dtype)
+    }
+
+    /// Takes the model's dtype from the argument list in `line`; `auto` says nothing.
+    pub(super) fn read_dtype(&mut self, line: &Line) {
+        let named = line.value("dtype").and_then(kv_format).and_then(|name| name.parse().ok());
+        self.dtype = named.or(self.dtype);
+    }
+
+    /// Takes what `Downcasting torch.float32 to torch.bfloat16.` says.
+    pub(super) fn read_downcast(&mut self, line: &Line) {
+        let Some(scan) = line.after("Downcasting torch.float32 to ") else { return };
+        let named = line.unquoted(&line.text[scan.at()..]).and_then(kv_format);
+        self.downcast = named.and_then(|name| name.parse().ok()).or(self.downcast);
     }
 
     /// Sets what a line says of the launch itself, of which there is one.

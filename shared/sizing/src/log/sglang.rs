@@ -73,6 +73,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         let by = if arguments.is_some() { By::Engine } else { By::Arguments };
         reading.launch.model(model, by, line.number);
         reading.launch.read(line, KEYS);
+        reading.launch.read_dtype(line);
         // Without it, data-parallel ranks are servers of their own.
         if line.value("enable_dp_attention") == Some("True")
             && let Some(ranks) = line.value("dp_size")
@@ -84,6 +85,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.seen = true;
         reading.launch.version(Some(found), line.number);
     }
+    reading.launch.read_downcast(line);
     reading.figures.add_matches(PATTERNS, line);
     if line.has(POOL_LINE)
         && let Some(length) = line.value("context_len")
@@ -276,6 +278,8 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     if settings.pool_tokens.is_none() {
         settings.pool_tokens = reading.figures.of(Topic::PoolBytes).find_map(|figure| figure.of);
     }
+    let launched = reading.launch.dtype().map(|dtype| architecture.launched_in(dtype));
+    let architecture = launched.as_ref().unwrap_or(architecture);
     let query = Query::new(architecture, engine.clone(), &settings)?;
     let report = report(&query)?;
     reading.launch.warnings.extend(report.warnings.iter().cloned());

@@ -4,8 +4,10 @@
 //! `model_executor/models/config.py`) and logs in public reports.
 
 mod capacity;
+mod pool;
 
 pub(super) use capacity::capacity;
+use pool::{POOL_TOPICS, Planner, Pool};
 
 use super::figures::{Figure, Figures};
 use super::launch::{Key, Launch, kv_format, plain, reversed, truth, version};
@@ -14,7 +16,7 @@ use super::printed::{Printed, Range, Unit, whole};
 use super::stated::By;
 use super::topic::{Pattern, Topic};
 use super::{Contradiction, Reading};
-use crate::engine::{Engine, Quantity, Query, answer, groups_of_layers, prints_capacity_in_tokens, report};
+use crate::engine::{Engine, Quantity, Query, groups_of_layers, prints_capacity_in_tokens, report};
 use crate::settings::Settings;
 use crate::{Architecture, Result, group_digits};
 
@@ -140,6 +142,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         let on = line.text[scan.at()..].starts_with("enabled");
         reading.launch.set("async_scheduling", if on { "true" } else { "false" }, line.number);
     }
+    reading.launch.read_downcast(line);
     reading.figures.add_matches(PATTERNS, line);
     if line.has(CONCURRENCY) && concurrency(line, reading).is_none() {
         for (marker, unit) in [(CONCURRENCY, "tokens per request:"), ("tokens per request:", "x")] {
@@ -159,6 +162,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
 
 fn arguments(line: &Line, reading: &mut Reading) {
     reading.launch.read(line, KEYS);
+    reading.launch.read_dtype(line);
     if line.has("speculative_config")
         && let Some(method) = line.value("method")
     {
@@ -262,95 +266,6 @@ fn implied(times: Printed, length: Option<u64>) -> Range {
     Range { low: (times.range().low * length).floor(), high: (times.range().high * length).floor() }
 }
 
-/// The pool's size in bytes: as printed, least first; else what the printed blocks or concurrency imply.
-struct Pool {
-    low: u64,
-    high: u64,
-    /// The topic that it was inferred from, which is not recomputed from it.
-    from: Topic,
-}
-
-/// Where a data-parallel engine says how large its pool is.
-const POOL_TOPICS: &[Topic] =
-    &[Topic::Available, Topic::Blocks, Topic::Concurrency, Topic::Tokens, Topic::OldTokens];
-
-struct Planner<'a> {
-    architecture: &'a Architecture,
-    engine: &'a Engine,
-    settings: Settings,
-}
-
-impl Planner<'_> {
-    fn figure(&self, quantity: Quantity, available: Option<u64>) -> Result<f64> {
-        let settings = Settings { available_kv_bytes: available, ..self.settings.clone() };
-        let query = Query::new(self.architecture, self.engine.clone(), &settings)?;
-        answer(&query, quantity).map(crate::engine::Figure::as_f64)
-    }
-
-    fn range(&self, quantity: Quantity, pool: &Pool) -> Result<Range> {
-        let low = self.figure(quantity, Some(pool.low))?;
-        Ok(Range { low, high: self.figure(quantity, Some(pool.high))? })
-    }
-
-    /// The pool of one data-parallel engine.
-    fn pool(&self, figures: &Figures, engine: Option<&str>) -> Option<Pool> {
-        // Blocks that are set are the pool, whatever the memory.
-        match self.inferred(figures, engine, Topic::Override, Quantity::NumBlocks) {
-            None => self.pool_of_memory(figures, engine),
-            set => set,
-        }
-    }
-
-    /// The pool that a figure on `topic` needs.
-    fn inferred(
-        &self,
-        figures: &Figures,
-        engine: Option<&str>,
-        topic: Topic,
-        quantity: Quantity,
-    ) -> Option<Pool> {
-        let range = figures.smallest_of(topic, engine)?.printed.range();
-        let low = self.least(quantity, range.low)?;
-        let above = self.least(quantity, range.high.next_up())?;
-        Some(Pool { low, high: above - 1, from: topic })
-    }
-
-    /// The same without blocks that are set.
-    fn pool_of_memory(&self, figures: &Figures, engine: Option<&str>) -> Option<Pool> {
-        if let Some(least) = figures.smallest_of(Topic::Available, engine) {
-            // Ranks of a pipeline have blocks of their own sizes, so any of them may be the one that is short.
-            let own = figures.of(Topic::Available).filter(|figure| figure.is_of(engine));
-            let most = own.map(|figure| figure.printed.range().high).fold(0.0, f64::max);
-            let high = if self.settings.pp() > 1 { most } else { least.printed.range().high };
-            return Some(Pool {
-                low: whole(least.printed.range().low)?,
-                high: whole(high)?,
-                from: Topic::Available,
-            });
-        }
-        let inferred = |topic: Topic, quantity: Quantity| self.inferred(figures, engine, topic, quantity);
-        inferred(Topic::Blocks, Quantity::NumBlocks)
-            .or_else(|| inferred(Topic::Concurrency, Quantity::MaxConcurrency))
-            .or_else(|| inferred(Topic::OldTokens, Quantity::LoggedKvTokens))
-            .or_else(|| inferred(Topic::Tokens, Quantity::LoggedKvTokens))
-    }
-
-    /// The smallest pool that reaches `wanted`, by halving: every figure of a pool grows with it.
-    fn least(&self, quantity: Quantity, wanted: f64) -> Option<u64> {
-        let (mut below, mut reaches) = (0_u64, 1_u64 << 50);
-        while reaches - below > 1 {
-            let middle = below.midpoint(reaches);
-            // A pool that is too small for a plan reaches nothing.
-            if self.figure(quantity, Some(middle)).is_ok_and(|figure| figure >= wanted) {
-                reaches = middle;
-            } else {
-                below = middle;
-            }
-        }
-        (reaches < 1 << 50).then_some(reaches)
-    }
-}
-
 /// Layers that drafting adds are not in the log; the usual count is taken and said.
 fn drafts(launch: &mut Launch) {
     if launch.settings.draft_tokens() == 0 || launch.settings.draft_layers.is_some() {
@@ -363,6 +278,7 @@ fn drafts(launch: &mut Launch) {
             "drafts come from the model's own prediction layers; one is assumed to keep a cache",
         );
     } else {
+        launch.settings.draft_layers = Some(0);
         launch.warn(
             "draft_layers",
             "drafts come from another model, whose layers are not in the log and not counted",
@@ -373,6 +289,8 @@ fn drafts(launch: &mut Launch) {
 /// Recomputes the figures by the planner's rules for `architecture`.
 pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
     drafts(&mut reading.launch);
+    let launched = reading.launch.dtype().map(|dtype| architecture.launched_in(dtype));
+    let architecture = launched.as_ref().unwrap_or(architecture);
     // Each data-parallel engine plans a pool of its own.
     let settings = Settings { dp: None, ..reading.launch.settings.clone() };
     let planner = Planner { architecture, engine, settings };
@@ -413,8 +331,12 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     let of_memory =
         reading.figures.first(Topic::Available).and(planner.pool_of_memory(&reading.figures, None));
     let plain = |quantity| planner.figure(quantity, None).map(Range::exactly);
-    for figure in &mut reading.figures.all {
-        let pool = pools.iter().find(|(engine, _)| figure.is_of(*engine)).and_then(|(_, pool)| pool.as_ref());
+    let own_pools: Vec<(usize, Pool)> =
+        pools.iter().flat_map(|(engine, _)| planner.own_pools(&reading.figures, *engine)).collect();
+    for (index, figure) in reading.figures.all.iter_mut().enumerate() {
+        let worker = own_pools.iter().find(|(of, _)| *of == index).map(|(_, pool)| pool);
+        let shared = || pools.iter().find(|(engine, _)| figure.is_of(*engine));
+        let pool = worker.or_else(|| shared().and_then(|(_, pool)| pool.as_ref()));
         let pooled = |quantity| pool.map(|pool| planner.range(quantity, pool)).transpose();
         let inferred = pool.is_some_and(|pool| pool.from == figure.topic);
         if figure.topic == Topic::Override {

@@ -1,6 +1,6 @@
 use smol_str::format_smolstr;
 
-use super::attention::{bytes_per_value, row_source};
+use super::attention::{Heads, bytes_per_value, row_source};
 use crate::derivation::{Derivation, Input};
 use crate::fact::{Fact, Source};
 use crate::format::IndexFormat;
@@ -88,9 +88,21 @@ impl Latent {
         })
     }
 
+    /// The heads that it stands for; `None` where the config lacks their number or a width.
+    pub(crate) fn heads(&self) -> Option<Heads> {
+        let (heads, nope, v_width) = (self.query_heads.clone()?, self.nope.as_ref()?, self.v_width.clone()?);
+        let k_width = Fact::derived(
+            nope.get().saturating_add(self.rope.get()),
+            format_smolstr!("{} + {}", nope.source(), self.rope.source()),
+        );
+        Some(Heads { query_heads: Some(heads.clone()), kv_heads: heads, k_width, v_width })
+    }
+
     /// K and V of every head, as engines without latent caching keep them.
     fn expanded(&self, formats: &Formats, reads: Reads, top_k: Option<&Fact>) -> Result<StateComponent> {
-        let missing = |field: &str| crate::Error::field(field, "absent, but mla_storage = expanded needs it");
+        let missing = |field: &str| {
+            crate::Error::field(field, "absent, but K and V of every head need it (mla_storage = expanded)")
+        };
         let heads = self.query_heads.as_ref().ok_or_else(|| missing("num_attention_heads"))?;
         let nope = self.nope.as_ref().ok_or_else(|| missing("qk_nope_head_dim"))?;
         let v_width = self.v_width.as_ref().ok_or_else(|| missing("v_head_dim"))?;

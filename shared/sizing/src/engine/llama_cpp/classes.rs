@@ -63,6 +63,21 @@ const WINDOW_UNUSED: [&str; 16] = [
     "qwen2_5_vl_text",
 ];
 
+/// Classes with latents whose graphs keep K and V of every head (`build_attn` without a latent in `src/models/minicpm3.cpp` and
+/// `plm.cpp`).
+const KEEPS_HEADS: [&str; 2] = ["minicpm3", "plm"];
+
+/// Whether llama.cpp keeps K and V of every head of this model's latents.
+pub(super) fn keeps_heads_of_latents(architecture: &Architecture) -> bool {
+    let has_latents = || architecture.classes().iter().flat_map(|class| &class.mixers).any(is_latent);
+    let by_class = architecture.model_type().is_some_and(|class| KEEPS_HEADS.contains(&class));
+    (by_class || architecture.latents_as_heads()) && has_latents()
+}
+
+fn is_latent(mixer: &Mixer) -> bool {
+    matches!(mixer, Mixer::Mla(_))
+}
+
 /// Encoders with a decoder that llama.cpp has, by the config's `model_type` (`conversion/t5.py`, October 2026).
 const ENCODER_DECODERS: [&str; 3] = ["t5", "mt5", "umt5"];
 
@@ -106,6 +121,10 @@ pub(super) fn warnings(architecture: &Architecture, settings: &Settings) -> Vec<
     if leaves_windows_unused(architecture) {
         let message = "llama.cpp does not use this model's window; its layers keep every token";
         found.push(Warning::new("sliding_window", message));
+    }
+    if keeps_heads_of_latents(architecture) && settings.mla_storage.is_none() {
+        let message = "llama.cpp keeps K and V of every head of this model, not the latent; set latent to see the other";
+        found.push(Warning::new("mla_storage", message));
     }
     let Some(output) = encoder_output(architecture) else { return found };
     let class = architecture.model_type().unwrap_or("this class");

@@ -9,7 +9,7 @@ use crate::engine::shard::{RankClass, RankState};
 use crate::format::KvFormat;
 use crate::growth::Growth;
 use crate::mixer::{Heads, IndexKeys, Mixer};
-use crate::settings::Formats;
+use crate::settings::{Formats, MlaStorage, Settings};
 use crate::state::{ComponentKind, StateComponent, counted};
 use crate::{Bytes, Result, group_digits};
 
@@ -136,24 +136,30 @@ fn widest_v(rank: &RankState, formats: &Formats) -> Result<Option<Bytes>> {
     }
     let mut widest = None;
     for mixer in rank.classes().iter().flat_map(|class| &class.mixers) {
-        if let Some(heads) = heads_of(mixer) {
-            widest = widest.max(Some(v_row(heads, formats)?));
+        if let Some(heads) = heads_of(mixer, formats.settings()) {
+            widest = widest.max(Some(v_row(&heads, formats)?));
         }
     }
     Ok(widest)
 }
 
 /// Whether any layer keeps V apart from K.
-pub(super) fn has_v_rows(rank: &RankState) -> bool {
-    rank.classes().iter().flat_map(|class| &class.mixers).any(|mixer| heads_of(mixer).is_some())
+pub(super) fn has_v_rows(rank: &RankState, settings: &Settings) -> bool {
+    rank.classes().iter().flat_map(|class| &class.mixers).any(|mixer| heads_of(mixer, settings).is_some())
 }
 
-fn heads_of(mixer: &Mixer) -> Option<&Heads> {
+/// The K/V heads that a mixer keeps, those of an expanded latent too.
+fn heads_of<'m>(mixer: &'m Mixer, settings: &Settings) -> Option<Cow<'m, Heads>> {
     match mixer {
         Mixer::Full(heads)
         | Mixer::IndexedFull(heads, _)
         | Mixer::Sliding { heads, .. }
-        | Mixer::Chunked { heads, .. } => Some(heads),
+        | Mixer::Chunked { heads, .. } => Some(Cow::Borrowed(heads)),
+        Mixer::Mla(latent) | Mixer::Dsa { latent, .. }
+            if settings.mla_storage == Some(MlaStorage::Expanded) =>
+        {
+            latent.heads().map(Cow::Owned)
+        }
         _ => None,
     }
 }
@@ -202,9 +208,9 @@ impl Build<'_> {
                 caches.push(self.every_token(heads, layers)?);
                 caches.push(self.index(index, layers, IndexCells::EachToken { parts: 1 })?);
             }
-            Mixer::Mla(_) => self.k_only(kept, layers, caches)?,
+            Mixer::Mla(_) => self.latents(mixer, kept, layers, caches)?,
             Mixer::Dsa { index, .. } => {
-                self.k_only(kept, layers, caches)?;
+                self.latents(mixer, kept, layers, caches)?;
                 if let Some(index) = index {
                     let parts = if index.pool.get() > 1 { POOLED_PARTS } else { 1 };
                     caches.push(self.index(index, layers, IndexCells::EachToken { parts })?);
@@ -224,6 +230,21 @@ impl Build<'_> {
                 }
             }
             Mixer::None => {}
+        }
+        Ok(())
+    }
+
+    /// Latents, or K and V of the heads that they stand for.
+    fn latents(
+        &self,
+        mixer: &Mixer,
+        kept: &[StateComponent],
+        layers: u64,
+        caches: &mut Vec<Cache>,
+    ) -> Result<()> {
+        match heads_of(mixer, self.formats.settings()) {
+            Some(heads) => caches.push(self.every_token(&heads, layers)?),
+            None => self.k_only(kept, layers, caches)?,
         }
         Ok(())
     }

@@ -13,9 +13,10 @@ use super::naive::Naive;
 use super::shard::{RankState, Split, quantity_of};
 use super::share::Share;
 use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query};
+use crate::architecture::Architecture;
 use crate::format::{KvFormat, StateFormat};
 use crate::mixer::Mixer;
-use crate::settings::Settings;
+use crate::settings::{MlaStorage, Settings};
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 use cells::Cells;
@@ -63,7 +64,7 @@ impl Role {
 impl<'q> LlamaPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
         let mut warnings = classes::warnings(query.architecture, query.settings);
-        let settings = with_defaults(query.settings);
+        let settings = with_defaults(query.architecture, query.settings);
         let formats = query.architecture.formats(&settings);
         let range = 0..query.architecture.layer_count();
         let adjust = classes::as_kept(query.architecture);
@@ -140,8 +141,8 @@ impl<'q> LlamaPlan<'q> {
 }
 
 /// The defaults of the command-line tools: f16 caches, and f32 state, which no option changes
-/// (`llama_model::create_memory`).
-fn with_defaults(asked: &Settings) -> Settings {
+/// (`llama_model::create_memory`). Latents are kept as the class has them where nothing is set.
+fn with_defaults(architecture: &Architecture, asked: &Settings) -> Settings {
     let mut settings = asked.clone();
     let plain = asked.kv_dtype.unwrap_or(KvFormat::F16);
     // K-only caches have no V type to differ from.
@@ -149,6 +150,9 @@ fn with_defaults(asked: &Settings) -> Settings {
     settings.v_dtype = Some(asked.v_dtype.unwrap_or(plain));
     settings.state_dtype = Some(StateFormat::F32);
     settings.conv_dtype = Some(StateFormat::F32);
+    if asked.mla_storage.is_none() && classes::keeps_heads_of_latents(architecture) {
+        settings.mla_storage = Some(MlaStorage::Expanded);
+    }
     settings
 }
 
@@ -170,7 +174,7 @@ fn has_state(rank: &RankState) -> bool {
 fn formats_are_accepted(settings: &Settings, rank: &RankState) -> Result<()> {
     let v = settings.v_dtype.filter(super::formats::GgmlBlocks::is_ggml_block);
     match v {
-        Some(format) if settings.flash_attn == Some(false) && layers::has_v_rows(rank) => {
+        Some(format) if settings.flash_attn == Some(false) && layers::has_v_rows(rank, settings) => {
             let what = format!("{} V needs flash attention, which flash_attn=false turns off", format.name());
             Err(Error::setting("v_dtype", what))
         }
@@ -195,6 +199,7 @@ impl Profile for LlamaPlan<'_> {
             Quantity::OverestimateFactor => {
                 let naive = Naive {
                     architecture: self.query.architecture,
+                    engine: self.query.engine.kind(),
                     rank: &self.rank,
                     settings: &self.settings,
                     context: Tokens::new(self.cells.per_stream),
@@ -258,6 +263,12 @@ impl Profile for LlamaPlan<'_> {
                 if classes::leaves_windows_unused(self.query.architecture) =>
             {
                 "the window of this class is not used, so its layers keep every token"
+            }
+            Quantity::KvBytes
+                if self.settings.mla_storage == Some(MlaStorage::Expanded)
+                    && self.query.settings.mla_storage.is_none() =>
+            {
+                "K and V of every head are cached, not the latent"
             }
             Quantity::StateBytes if mixers().any(|mixer| matches!(mixer, Mixer::Recurrent(_))) => {
                 "the values of a convolution are f32, as all state is"

@@ -18,13 +18,14 @@ mod v4_layout;
 mod window_size;
 mod windowed;
 
+use super::dtype::formats_in;
 use super::gpu::Gpu;
 use super::logical::{checkpoint_bytes, stored_states};
 use super::naive::Naive;
 use super::pipeline::{LayerRange, Surplus, fullest, rank_ranges};
 use super::shard::Split;
 use super::share::Share;
-use super::{Division, Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
+use super::{Division, EngineKind, Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::{Formats, Settings};
@@ -66,7 +67,7 @@ impl<'q> SgLangPlan<'q> {
                 "drafting is on, but not how many layers it adds; none are counted (set draft_layers)";
             warnings.push(Warning::new("draft_layers", message));
         }
-        let formats = query.architecture.formats(&settings);
+        let formats = formats_in(query.architecture, EngineKind::SgLang, &settings);
         let ranges = rank_ranges(query.architecture, &settings, Surplus::Last)?;
         let rank = |layers| Rank::new(query.architecture, &formats, (&settings, &launch), layers);
         let ranks = ranges.into_iter().map(rank).collect::<Result<Vec<_>>>()?;
@@ -181,6 +182,7 @@ impl<'q> SgLangPlan<'q> {
     fn naive(&self) -> Result<Figure> {
         let naive = Naive {
             architecture: self.query.architecture,
+            engine: self.query.engine.kind(),
             rank: self.state(),
             settings: &self.settings,
             context: self.query.need_context()?,

@@ -43,14 +43,17 @@ impl Setup<'_> {
             }
         }
         let Some(token) = self.attention_token_bytes()?.filter(|_| state > 0) else {
-            return Ok(Blocks { attention: base, state_page: None });
+            return Ok(Blocks { attention: base, state_page: None, raised: false });
         };
         let alignment = self.hybrid_alignment(base);
         let raised = state.div_ceil(token).div_ceil(alignment).checked_mul(alignment);
         let raised = raised.ok_or_else(|| Error::overflow("raising the attention block"))?;
         let attention = raised.max(base);
         let page = attention.checked_mul(token).ok_or_else(|| Error::overflow("the attention page"))?;
-        Ok(Blocks { attention, state_page: (page != state).then_some(page) })
+        // Before 0.20 the block has no size yet where none is set, so whatever it becomes is printed.
+        let is_unset = self.settings.block_size.is_none() && !self.rules.aligned_by_kernels;
+        let is_raised = is_unset || base < raised;
+        Ok(Blocks { attention, state_page: (page != state).then_some(page), raised: is_raised })
     }
 
     /// The block size before alignment: what is set, or what the back end of this GPU prefers.

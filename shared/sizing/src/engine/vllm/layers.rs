@@ -26,6 +26,8 @@ pub(super) struct Blocks {
     pub(super) attention: u64,
     /// Bytes that a state's page is padded to.
     pub(super) state_page: Option<u64>,
+    /// Whether attention blocks were raised for a state, which is printed.
+    pub(super) raised: bool,
 }
 
 impl Setup<'_> {

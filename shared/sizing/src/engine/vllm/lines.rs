@@ -33,10 +33,12 @@ impl VllmPlan<'_> {
     }
 
     fn alignment_lines(&self, lines: &mut Vec<String>) -> Result<()> {
-        let block = self.blocks.attention;
-        lines.push(format!(
-            "Setting attention block size to {block} tokens to ensure that attention page size is >= mamba page size."
-        ));
+        if self.blocks.raised {
+            let block = self.blocks.attention;
+            lines.push(format!(
+                "Setting attention block size to {block} tokens to ensure that attention page size is >= mamba page size."
+            ));
+        }
         let mut largest = None;
         for set in self.grouping.groups.iter().flat_map(|group| &group.sets).filter(|set| set.spec.is_state())
         {

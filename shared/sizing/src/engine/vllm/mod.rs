@@ -9,6 +9,7 @@ mod checkpoint;
 mod checks;
 mod group;
 mod layers;
+mod length;
 mod lines;
 mod packed;
 mod padding;
@@ -19,10 +20,11 @@ mod spec;
 mod storage;
 mod worked;
 
+use super::dtype::dtype_in;
 use super::gpu::Gpu;
 use super::pipeline::{LayerRange, shown_rank};
 use super::share::Share;
-use super::{Figure, Padding, PaddingOf, Profile, Quantity, Query};
+use super::{EngineKind, Figure, Padding, PaddingOf, Profile, Quantity, Query};
 use crate::architecture::Architecture;
 use crate::engine::Engine;
 use crate::format::StateFormat;
@@ -33,6 +35,7 @@ use crate::{Bytes, BytesPerToken, Result, Tokens};
 use checkpoint::Checkpoint;
 use group::{Grouping, Policy};
 use layers::Blocks;
+pub(super) use length::default_length;
 use ranks::Ranks;
 use rules::Rules;
 use spec::Flight;
@@ -94,7 +97,7 @@ impl<'q> VllmPlan<'q> {
             rules,
             engine: &query.engine,
             gpu: Gpu::of(settings),
-            model_dtype: architecture.dtype(),
+            model_dtype: dtype_in(architecture, EngineKind::Vllm).format,
             cache_mode: cache_mode(architecture, settings, rules, &mut warnings),
         };
         warnings.extend(setup.gpu.warning(settings, "chooses back ends, blocks and batches"));
@@ -292,6 +295,9 @@ impl Setup<'_> {
             );
             warnings.push(Warning::new("block_size", what));
         }
+        if self.settings.max_model_len.is_none() {
+            warnings.extend(length::warning(self.architecture));
+        }
         if self.replicates() {
             let what = "vLLM gives every rank all heads of this class; its alignment of pages to divided heads was not \
                         checked against an answer of its planner";
@@ -301,6 +307,10 @@ impl Setup<'_> {
             let what = "vLLM's pages for these convolutions follow its documentation (0.29 and later) and were not checked \
                         against an answer of its planner";
             warnings.push(Warning::new("engine", what));
+        }
+        if self.settings.draft_tokens() > 0 && self.settings.draft_layers.is_none() {
+            let what = "drafting is on, but not how many layers of this model's own it adds; none are counted (set draft_layers)";
+            warnings.push(Warning::new("draft_layers", what));
         }
         let mixers = || self.architecture.classes().iter().flat_map(|class| &class.mixers);
         if self.settings.hybrid_manager.is_none() && self.has_chunks() {
