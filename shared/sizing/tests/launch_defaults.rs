@@ -11,7 +11,7 @@ mod gguf_file;
 
 use asked::{catalogued, figure, report_of, settings};
 use gguf_file::{GgufFile, Value};
-use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, answer, warnings};
+use kvscope_sizing::engine::{Engine, EngineKind, Query, Room, answer, size_in_engine, warnings};
 use kvscope_sizing::log::{DecodedLog, GivenModel, decode_log};
 use kvscope_sizing::{
     Architecture, Bytes, GgufRead, LargestContext, StateModel, Tokens, Unknown, read_config, read_gguf,
@@ -289,4 +289,28 @@ fn drafts_without_their_layers_are_told() {
     assert_eq!((blocks(&[drafts]), blocks(&[drafts, ("draft_layers", "1")])), (6634.0, 6562.0));
     assert!(told(&glm, "vllm", &[drafts], "num_speculative_tokens").unwrap().contains("draft_layers"));
     assert!(told(&glm, "vllm", &[drafts], "draft_layers").is_some());
+}
+
+/// BART-large: vLLM reserves `max_num_batched_tokens` of an encoder's output whatever it is, 8,192 × 12 × 2 × 16 × 64 × 2 B.
+#[test]
+fn vllm_asks_nobody_for_an_encoders_tokens() {
+    let bart = read_config(
+        r#"{"model_type": "bart", "is_encoder_decoder": true, "encoder_layers": 12, "decoder_layers": 12,
+            "decoder_attention_heads": 16, "encoder_attention_heads": 16, "d_model": 1024,
+            "max_position_embeddings": 1024, "torch_dtype": "float16"}"#,
+    )
+    .unwrap();
+    let asked = settings(&[("max_num_batched_tokens", "8192")]);
+    let engine = Engine::newest(EngineKind::Vllm);
+    let sized = size_in_engine("bart", &bart, &engine, Some(Tokens::new(100)), 1, &asked).unwrap();
+    let cross = sized.figure("cross_bytes".parse().unwrap()).unwrap();
+    assert_eq!(cross.whole(), Some(8192 * 12 * 2 * 16 * 64 * 2));
+    let told: Vec<&str> = sized
+        .warnings
+        .iter()
+        .filter(|warning| warning.field == "encoder_tokens")
+        .map(|warning| warning.message.as_str())
+        .collect();
+    assert!(told.len() == 1 && told[0].contains("8,192 tokens"), "{told:?}");
+    assert!(size_in_engine("bart", &bart, &Engine::newest(EngineKind::Logical), None, 1, &asked).is_err());
 }

@@ -4,7 +4,9 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::reserved::of_requests;
-use super::{Engine, EngineReport, Figure, PaddingOf, Quantity, Query, Reservation, report, reservation};
+use super::{
+    Engine, EngineReport, Figure, PaddingOf, Quantity, Query, Reservation, report, reservation, vllm,
+};
 use crate::architecture::Architecture;
 use crate::settings::Settings;
 use crate::size::{Size, StateModel};
@@ -40,6 +42,8 @@ pub fn size_in_engine(
     batch: u64,
     settings: &Settings,
 ) -> Result<EngineSize> {
+    let filled = vllm::with_encoder_tokens(architecture, engine, settings);
+    let settings = filled.as_ref().unwrap_or(settings);
     let logical = StateModel::new(architecture, settings)?.size(model, context, batch, settings)?;
     let mut query = Query::new(architecture, engine.clone(), settings)?;
     query.context = context.or(query.context);
@@ -53,6 +57,15 @@ pub fn size_in_engine(
         report.padding.clone_from(&found.padding);
     }
     let mut warnings = logical.warnings.clone();
+    if let Some(tokens) = filled.as_ref().and_then(|filled| filled.encoder_tokens) {
+        let message = format!(
+            "not given; vLLM reserves a whole batch for an encoder's output (max_num_batched_tokens), {} tokens, which logical bytes \
+             count too",
+            group_digits(tokens)
+        );
+        report.warnings.retain(|warning| warning.field != "encoder_tokens");
+        warnings.push(Warning::new("encoder_tokens", message));
+    }
     let sequences = settings.n_seq_max.unwrap_or(batch);
     if let (Some(cells), None, true) = (settings.n_ctx, query.settings.n_ctx, sequences > 1) {
         let message = format!(

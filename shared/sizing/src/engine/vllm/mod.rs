@@ -414,6 +414,22 @@ fn flight(
     }
 }
 
+/// The settings with as many tokens of an encoder's output as vLLM reserves, which asks nobody for their number; none where they
+/// say it, or the config does, or nothing reads such output.
+pub(super) fn with_encoder_tokens(
+    architecture: &Architecture,
+    engine: &Engine,
+    settings: &Settings,
+) -> Option<Settings> {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let is_open = mixers.any(|mixer| matches!(mixer, Mixer::Cross { encoder_tokens: None, .. }));
+    if engine.kind() != EngineKind::Vllm || settings.encoder_tokens.is_some() || !is_open {
+        return None;
+    }
+    let batch = settings.max_num_batched_tokens.unwrap_or_else(|| default_batched_tokens(Gpu::of(settings)));
+    Some(Settings { encoder_tokens: Some(batch), ..settings.clone() })
+}
+
 /// Groups of layers that vLLM makes of a query's model.
 ///
 /// # Errors
