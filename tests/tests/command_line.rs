@@ -116,6 +116,9 @@ fn what_fits_is_found_under_an_engines_accounting_too() {
         &kvscope(["fit", "minimax-m2.7", "--memory=1GB", "--engine=vllm", "--set=available_kv_bytes=2GB"]),
         &["available_kv_bytes: "],
     );
+    // Without a longest length in the config: 48 windows of 4,608 cells and 16 layers of 4714 × 256, each 4,096 B.
+    let found = kvscope(["fit", "command-a-111b", "--memory=80GB", "--engine=llama.cpp", "--csv"]);
+    assert!(found.stdout.contains(",80000000000,1,1206784,"), "{}{}", found.stdout, found.stderr);
 }
 
 #[test]
