@@ -96,7 +96,7 @@ fn two_launches_before_their_figures_are_told() {
     let once = decoded(&format!("{first}{first}{FIGURES}"));
     assert!(unexplained(&once).is_empty(), "{:?}", once.contradictions);
     // The files of a model lie where its name is not.
-    let path = first.replace("Qwen/Qwen3-8B", "/root/models/mine");
+    let path = first.replace("Qwen/Qwen3-8B", "/srv/models/mine");
     let named = decoded(&format!("INFO non-default args: {{'model': 'Qwen/Qwen3-8B'}}\n{path}{FIGURES}"));
     assert!(unexplained(&named).is_empty(), "{:?}", named.contradictions);
     let other =

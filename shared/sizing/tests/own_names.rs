@@ -36,7 +36,7 @@ fn xglms_heads_have_a_name_of_their_own() {
     assert_eq!(slope(&xglm).0, 24 * 2 * 1024 * 2);
 }
 
-/// LLaVA-1.5-7B: its text model says no more than its class, which has 32 layers of 32 heads of 128 (`LlamaConfig`).
+/// `LLaVA`-1.5-7B: its text model says no more than its class, which has 32 layers of 32 heads of 128 (`LlamaConfig`).
 #[test]
 fn text_models_may_leave_their_shape_to_their_class() {
     let llava =
@@ -88,7 +88,7 @@ fn recurrent_classes_of_a_library_are_refused() {
     assert!(refused(&package).starts_with("ssm_cfg: "));
 }
 
-/// What another rule reads, or what is of an image's tower, is no doubt: AFMoE's period beside its list, Llama 3.2
+/// What another rule reads, or what is of an image's tower, is no doubt: `AFMoE`'s period beside its list, Llama 3.2
 /// Vision's tower, Zamba2's switches.
 #[test]
 fn fields_that_cannot_matter_are_certain() {

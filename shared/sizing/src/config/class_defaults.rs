@@ -197,7 +197,7 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["deepseek_v2", "deepseek_v3", "longcat_flash"], "kv_lora_rank", 512),
 ];
 
-/// What text models inside another model's config leave to their class (LLaVA). A config that is of no other model says
+/// What text models inside another model's config leave to their class (`LLaVA`). A config that is of no other model says
 /// these itself, and one that does not is cut.
 const NESTED_COUNTS: &[(&[&str], &str, u64)] = &[
     (&["llama", "mistral"], "num_hidden_layers", 32),
