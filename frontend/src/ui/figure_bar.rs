@@ -14,16 +14,24 @@ pub(crate) fn figure_bar(
 ) -> AnyView {
     view! {
         <div class="choice">
-            <button
-                type="button"
-                aria-pressed=truth(move || table_is_open.get())
-                on:click=on(move |_| table_is_open.update(|open| *open = !*open))
-            >
-                "table"
-            </button>
+            {table_button(table_is_open)}
             {copy_link(page)}
             {export_menu(page, stem, Holds::Figure, make)}
         </div>
+    }
+    .into_any()
+}
+
+/// Opens and closes a figure's table.
+pub(crate) fn table_button(table_is_open: RwSignal<bool>) -> AnyView {
+    view! {
+        <button
+            type="button"
+            aria-pressed=truth(move || table_is_open.get())
+            on:click=on(move |_| table_is_open.update(|open| *open = !*open))
+        >
+            "table"
+        </button>
     }
     .into_any()
 }

@@ -4,9 +4,9 @@ use leptos::prelude::*;
 
 use super::Answered;
 use crate::canvas::{Drawn, DrawnMemo, Figure};
-use crate::erased::{mark, nothing, on, part, truth};
+use crate::erased::{mark, nothing, part};
 use crate::state::Page;
-use crate::ui::{DataTable, copy_link, units_choice};
+use crate::ui::{DataTable, copy_link, table_button, units_choice};
 
 /// What is drawn of the answer over context, with its row of choices and its table.
 pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
@@ -34,21 +34,7 @@ pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
             _ => nothing(),
         }
     };
-    let toggle = move || {
-        if !has_lines() {
-            return nothing();
-        }
-        view! {
-            <button
-                type="button"
-                aria-pressed=truth(move || table_is_open.get())
-                on:click=on(move |_| table_is_open.update(|open| *open = !*open))
-            >
-                "table"
-            </button>
-        }
-        .into_any()
-    };
+    let toggle = move || if has_lines() { table_button(table_is_open) } else { nothing() };
     view! {
         <section class="drawn" data-lines=mark(move || has_lines().then(|| "true".to_owned()))>
             <div class="bar">

@@ -5,12 +5,10 @@ use serde_json::Value;
 use super::{Kinds, LayerKind, checked_indices, kind_of_name, unknown_kind};
 use crate::config::class_defaults;
 use crate::config::fields::{Fields, WINDOWS, whole_number};
+use crate::config::layers::MOST_LAYERS;
 use crate::fact::{Fact, Source};
 use crate::warning::Warning;
 use crate::{Error, Result};
-
-/// Layers that one part of a repeating list may name.
-const MOST_LISTED: usize = 10_000;
 
 /// Windows by pattern, from a layer on, or on every layer; full attention without a window.
 pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Result<Kinds> {
@@ -114,11 +112,11 @@ fn repeated<'a>(path: &str, list: &'a [Value]) -> Result<Vec<&'a Value>> {
         let (Some(words), Some(times)) = (part.get(0).and_then(Value::as_array), part.get(1)) else {
             return Err(Error::field(place, "expected a list of names and how often it repeats"));
         };
-        let times = usize::try_from(whole_number(&place, times)?).unwrap_or(usize::MAX);
-        if times.saturating_mul(words.len()) > MOST_LISTED {
-            return Err(Error::field(place, format!("more than {MOST_LISTED} layers")));
-        }
-        names.extend(words.iter().cycle().take(times * words.len()));
+        let named = whole_number(&place, times)?.saturating_mul(words.len() as u64);
+        let Some(named) = usize::try_from(named).ok().filter(|_| named <= MOST_LAYERS) else {
+            return Err(Error::field(place, format!("more than {MOST_LAYERS} layers")));
+        };
+        names.extend(words.iter().cycle().take(named));
     }
     Ok(names)
 }

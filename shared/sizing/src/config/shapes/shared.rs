@@ -19,35 +19,25 @@ pub(crate) fn uneven(groups: (&Fact, &str), heads: (&Fact, &str)) -> Option<Warn
 /// classes, which shorten the words).
 pub(super) fn by_head_type(fields: &Fields<'_>, query_heads: Option<&Fact>) -> Result<Option<Fact>> {
     let Some((path, word)) = fields.text("attention_head_type")? else { return Ok(None) };
-    let told = match word {
-        "multiquery" | "mqa" => Some(1),
-        "multihead" | "mha" => query_heads.map(Fact::get),
-        _ => None,
+    let heads = match (word, query_heads) {
+        ("multiquery" | "mqa", _) => {
+            Fact::derived(1, format!("{path} = {word}: all query heads share one K/V head"))
+        }
+        ("multihead" | "mha", Some(query)) => {
+            let rule = format!("{path} = {word}: as many as query heads ({})", query.source());
+            Fact::derived(query.get(), rule)
+        }
+        ("multihead" | "mha", None) | ("gqa", _) => return Ok(None),
+        (other, _) => {
+            let what = format!("unknown type {other:?}; known: multiquery, multihead, gqa");
+            return Err(Error::field(path, what));
+        }
     };
-    if let Some(told) = told
-        && let Some(stated) = fields.count_any(&KV_HEADS)?.filter(|stated| stated.get() != told)
-    {
-        let what = format!("{word}, but {} says {}; {told} is taken", stated.source(), stated.get());
-        fields.doubt(&path, what);
+    if let Some(stated) = fields.count_any(&KV_HEADS)?.filter(|stated| stated.get() != heads.get()) {
+        let (taken, other) = (heads.get(), stated.get());
+        fields.doubt(&path, format!("{word}, but {} says {other}; {taken} is taken", stated.source()));
     }
-    match word {
-        "multiquery" | "mqa" => {
-            Ok(Some(Fact::derived(1, format!("{path} = {word}: all query heads share one K/V head"))))
-        }
-        "multihead" | "mha" => {
-            let each = |heads: &Fact| {
-                Fact::derived(
-                    heads.get(),
-                    format!("{path} = {word}: as many as query heads ({})", heads.source()),
-                )
-            };
-            Ok(query_heads.map(each))
-        }
-        "gqa" => Ok(None),
-        other => {
-            Err(Error::field(path, format!("unknown type {other:?}; known: multiquery, multihead, gqa")))
-        }
-    }
+    Ok(Some(heads))
 }
 
 /// The one head of `multi_query`, whatever counts of K/V heads stand beside it: transformers' `FalconAttention` and
