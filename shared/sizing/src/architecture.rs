@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::config::RopeScaling;
+use crate::config::{RopeScaling, StatedLengths};
 use crate::distinct::Places;
 use crate::fact::Fact;
 use crate::format::{KvFormat, StateFormat};
@@ -31,6 +31,7 @@ pub struct Architecture {
     loops: Option<Loops>,
     latents_as_heads: bool,
     rope_scaling: Option<RopeScaling>,
+    lengths: StatedLengths,
     launched_dtype: Option<StateFormat>,
     warnings: Vec<Warning>,
 }
@@ -96,6 +97,7 @@ pub(crate) struct ModelFacts {
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) checkpoint_kv: Option<CheckpointKv>,
     pub(crate) max_context: Option<Fact>,
+    pub(crate) lengths: StatedLengths,
     pub(crate) model_type: Option<String>,
     pub(crate) architectures: Vec<String>,
     pub(crate) plain_heads: PlainHeads,
@@ -164,6 +166,7 @@ impl Architecture {
             loops: facts.loops,
             latents_as_heads: facts.latents_as_heads,
             rope_scaling: facts.rope_scaling,
+            lengths: facts.lengths,
             launched_dtype: None,
             warnings,
         }
@@ -291,6 +294,11 @@ impl Architecture {
     }
 
     /// How the config scales its rotary positions, if it does.
+    /// The longest lengths that the config states, by name; none of a GGUF.
+    pub(crate) fn lengths(&self) -> &StatedLengths {
+        &self.lengths
+    }
+
     pub(crate) fn rope_scaling(&self) -> Option<&RopeScaling> {
         self.rope_scaling.as_ref()
     }

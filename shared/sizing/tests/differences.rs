@@ -118,7 +118,7 @@ const EQUAL: [(&str, &str); 4] =
     [("kv_dtype", "bf16"), ("index_dtype", "bf16"), ("state_dtype", "f32"), ("conv_dtype", "f32")];
 
 /// What engines keep otherwise at equal formats: by which words the report says so.
-const KEPT_OTHERWISE: [(EngineKind, &str); 11] = [
+const KEPT_OTHERWISE: [(EngineKind, &str); 12] = [
     (EngineKind::Vllm, "so it keeps one more"),
     (EngineKind::Vllm, "keys wait in a ring until their group is whole"),
     (EngineKind::Vllm, "context-parallel ranks share its tokens"),
@@ -128,6 +128,7 @@ const KEPT_OTHERWISE: [(EngineKind, &str); 11] = [
     (EngineKind::SgLang, ", not bf16)"),
     (EngineKind::LlamaCpp, "the window of this class is not used"),
     (EngineKind::LlamaCpp, "every token has cells of its own, where several share a key"),
+    (EngineKind::TrtLlm, "know windows and no chunks, so chunked layers keep every token"),
     (EngineKind::Transformers, "a window keeps a token less"),
     (EngineKind::Transformers, "a convolution keeps its whole kernel"),
     (EngineKind::Transformers, "K and V of every head are cached, not the latent"),

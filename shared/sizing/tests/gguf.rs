@@ -231,6 +231,19 @@ fn an_unknown_key_that_speaks_of_state_is_a_doubt_or_an_error() {
     assert!(architecture(&harmless).warnings().is_empty());
 }
 
+/// llama.cpp's `hrm_text` runs its layers in cycles (`hrm.h_cycles`), of which no key of the other classes tells.
+#[test]
+fn a_class_that_no_rule_knows_is_a_doubt_or_an_error() {
+    let new = GgufFile::new("hrm_text")
+        .with("hrm_text.block_count", Value::U32(2))
+        .with("hrm_text.embedding_length", Value::U32(512))
+        .with("hrm_text.attention.head_count", Value::U32(8));
+    let told: Vec<String> = architecture(&new).warnings().iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|text| text.starts_with("general.architecture: no rule knows")), "{told:?}");
+    let error = line(&read(&new.bytes(), Unknown::Refuse).unwrap_err());
+    assert!(error.starts_with("general.architecture") && error.contains("\"hrm_text\""), "{error}");
+}
+
 /// gguf-parser issues 31 and 35: an estimate of zero for LFM2, whose head counts are a list with zeros.
 #[test]
 fn zero_heads_are_convolutions_in_lfm2() {

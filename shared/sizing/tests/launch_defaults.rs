@@ -218,43 +218,52 @@ fn positions(rest: &str) -> Architecture {
     read_config(&config).unwrap()
 }
 
-/// vLLM 0.33 `_get_and_verify_max_len` of `config/model.py`.
+const YARN: &str = r#""max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+    "original_max_position_embeddings": 32768}"#;
+const LONG: &str = r#""max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
+    "rope_scaling": {"type": "su", "long_factor": [1.0], "short_factor": [1.0]}"#;
+const LINEAR: &str = r#""max_position_embeddings": 40960, "rope_scaling": {"type": "linear", "factor": 2.0}"#;
+const LLAMA3: &str = r#""max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+    "original_max_position_embeddings": 8192}"#;
+const SARVAM: &str =
+    r#""max_position_embeddings": 131072, "rope_scaling": {"type": "deepseek_yarn", "factor": 40.0}"#;
+const COMMAND_R: &str = r#""max_position_embeddings": 8192, "model_max_length": 131072"#;
+const SEVERAL: &str = r#""max_position_embeddings": 131072, "seq_length": 32768"#;
+
+/// `_get_and_verify_max_len` of vLLM 0.11.0, 0.29 and 0.33 (`config/model.py`), and `get_context_length` of SGLang 0.5.23
+/// (`srt/utils/hf_transformers/common.py`).
 #[test]
-fn vllm_derives_the_longest_length() {
-    for (rest, length) in [
-        (
-            r#""max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
-            "original_max_position_embeddings": 32768}"#,
-            131_072,
-        ),
-        (r#""max_position_embeddings": 40960, "rope_scaling": {"type": "linear", "factor": 2.0}"#, 81_920),
+fn engines_derive_the_longest_length() {
+    let engines = ["vllm", "vllm@0.29", "vllm@0.11.0", "sglang"];
+    for (rest, lengths) in [
+        (YARN, [40_960, 131_072, 131_072, 40_960]),
+        (LONG, [4096, 4096, 131_072, 131_072]),
+        (LINEAR, [81_920; 4]),
+        (LLAMA3, [131_072; 4]),
+        (SARVAM, [131_072, 5_242_880, 5_242_880, 5_242_880]),
+        (COMMAND_R, [131_072; 4]),
+        (SEVERAL, [32_768; 4]),
+        (r#""seq_length": 8192"#, [8192; 4]),
+        (r#""vocab_size": 8192"#, [2048; 4]),
         (
             r#""model_type": "gemma3_text", "max_position_embeddings": 40960,
             "rope_scaling": {"rope_type": "linear", "factor": 8.0}"#,
-            40_960,
-        ),
-        (
-            r#""max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
-            "rope_scaling": {"type": "su", "long_factor": [1.0], "short_factor": [1.0]}"#,
-            4096,
+            [40_960; 4],
         ),
         (
             r#""max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
             "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0}"#,
-            4096,
+            [4096, 4096, 131_072, 131_072],
         ),
-        (
-            r#""max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
-            "original_max_position_embeddings": 8192}"#,
-            131_072,
-        ),
-        (r#""seq_length": 8192"#, 8192),
     ] {
         let architecture = positions(rest);
-        let found = report_of(&architecture, "vllm", &[]);
-        assert_eq!(found.max_model_len, Some(Tokens::new(length)), "{rest}");
-        let differs = architecture.max_context().unwrap().get() != length;
-        assert_eq!(told(&architecture, "vllm", &[], "max_model_len").is_some(), differs, "{rest}");
+        for (engine, length) in engines.iter().zip(lengths) {
+            let found = report_of(&architecture, engine, &[]);
+            assert_eq!(found.max_model_len, Some(Tokens::new(length)), "{engine}: {rest}");
+            let differs = architecture.max_context().is_none_or(|stated| stated.get() != length);
+            let is_told = told(&architecture, engine, &[], "max_model_len").is_some();
+            assert_eq!(is_told, differs, "{engine}: {rest}");
+        }
     }
     let odd =
         positions(r#""max_position_embeddings": 4096, "rope_scaling": {"type": "spiral", "factor": 3.0}"#);

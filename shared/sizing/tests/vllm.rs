@@ -159,6 +159,13 @@ fn cross_attention_reserves_a_whole_batch() {
     );
     // 28 blocks for 448 tokens and 512 for the encoder; a block has 32 pages of 20 × 128 × 2 B × 16 tokens.
     assert_eq!(whole(&report, Quantity::NeededBytesOneRequest), (28 + 512) * 32 * 20 * 128 * 2 * 16);
+    // Without chunked prefill the batch holds the longest request (`max(max_model_len, default)`): 1,250 blocks, as many as its own.
+    let report = report_of(
+        &read_config(whisper).unwrap(),
+        "vllm@0.33",
+        &[("max_model_len", "20000"), ("prefix_caching", "false")],
+    );
+    assert_eq!(whole(&report, Quantity::NeededBytesOneRequest), 2 * 1250 * 32 * 20 * 128 * 2 * 16);
 }
 
 /// Nemotron-NAS: layers of 8, 4 and no K/V heads share one block, which holds the sum of their pages.
@@ -280,31 +287,24 @@ fn the_longest_length_fits_and_one_token_more_does_not() {
     }
 }
 
-/// A config without a length, and no `max_model_len`: what goes by the longest request is unanswered, not figured for 0.
+/// A config without a length has 2,048 tokens (`_get_and_verify_max_len`: `default_max_len`), which is told.
 #[test]
-fn without_a_longest_request_nothing_is_computed_for_zero_tokens() {
+fn without_a_length_there_are_2048_tokens() {
     let config = r#"{"model_type": "falcon_h1", "num_hidden_layers": 4, "hidden_size": 2048, "dtype": "bfloat16",
         "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
         "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
     let architecture = read_config(config).unwrap();
-    let all = report_of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "all")]);
-    assert!(all.figure(Quantity::StateBlocksPerRequest).is_none());
-    let lacks = |quantity| {
-        all.unanswered.iter().any(|row| row.quantity == quantity && row.why.contains("max_model_len"))
-    };
-    assert!(
-        lacks(Quantity::StateBlocksPerRequest) && lacks(Quantity::NeededBytesOneRequest),
-        "{:?}",
-        all.unanswered
-    );
-    assert!(all.padding.is_empty(), "{:?}", all.padding);
-    // One state a request, whatever its length.
-    let none = report_of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none")]);
-    let states = whole(&none, Quantity::StateBlocksPerRequest);
-    let given =
-        report_of(&architecture, "vllm@0.20", &[("mamba_cache_mode", "none"), ("max_model_len", "4096")]);
-    assert_eq!(states, whole(&given, Quantity::StateBlocksPerRequest));
-    assert!(states > 0 && !given.padding.is_empty());
+    for mode in ["all", "none"] {
+        let of = |more: &[(&str, &str)]| {
+            report_of(&architecture, "vllm@0.20", &[&[("mamba_cache_mode", mode)][..], more].concat())
+        };
+        let (open, given) = (of(&[]), of(&[("max_model_len", "2048")]));
+        for quantity in [Quantity::StateBlocksPerRequest, Quantity::NeededBytesOneRequest] {
+            assert_eq!(whole(&open, quantity), whole(&given, quantity), "{mode}");
+        }
+        assert_eq!(open.padding, given.padding);
+        assert!(open.warnings.iter().any(|warning| warning.message.contains("2,048")), "{:?}", open.warnings);
+    }
 }
 
 /// A quantised checkpoint that asks for FP8 K/V gets it where nothing is set (vLLM 0.33, `resolve_kv_cache_dtype_string` and

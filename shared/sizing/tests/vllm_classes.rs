@@ -10,7 +10,8 @@
 #[path = "support/asked.rs"]
 mod asked;
 
-use asked::{figure, report_of};
+use asked::{figure, report_of, settings};
+use kvscope_sizing::engine::{Query, report};
 use kvscope_sizing::{Architecture, read_config};
 
 fn falcon(chunk: &str) -> Architecture {
@@ -38,6 +39,54 @@ fn states_of_every_block_begin_at_a_chunk() {
     // ⌈8192 / 1792⌉ and a page for each of two drafts, of 4 layers that are a group each with their attention.
     let asked = [("mamba_cache_mode", "all"), ("max_model_len", "8192"), ("num_speculative_tokens", "2")];
     assert_eq!(figure(&falcon(stated), "vllm@0.25", &asked, "state_blocks_per_request"), 7.0);
+}
+
+/// `MambaModelConfig` (`model_executor/models/config.py`) of vLLM 0.14, 0.19.1, 0.20, 0.22, 0.27 and 0.28: where prefixes are kept
+/// and nothing says how, classes of Mamba have a state for every block until 0.27 (0.20 and 0.21: not beside drafts), all others
+/// the last; hybrids keep prefixes by default since 0.28, models without attention never.
+#[test]
+fn states_of_prefixes_are_kept_by_version_and_class() {
+    let mode = |architecture: &Architecture, engine: &str, more: &[(&str, &str)]| {
+        let asked = [&[("max_model_len", "16384"), ("block_size", "2048")][..], more].concat();
+        let blocks = |asked: &[(&str, &str)]| figure(architecture, engine, asked, "state_blocks_per_request");
+        let of = |mode: &str| blocks(&[&asked[..], &[("mamba_cache_mode", mode)]].concat());
+        let found = blocks(&asked);
+        ["none", "align", "all"].into_iter().find(|mode| of(mode) == found).unwrap()
+    };
+    let prefixes = ("prefix_caching", "true");
+    let mamba = falcon(r#", "mamba_chunk_size": 256"#);
+    for (engine, expected) in [
+        ("vllm@0.14", "all"),
+        ("vllm@0.19.1", "all"),
+        ("vllm@0.20", "all"),
+        ("vllm@0.27", "all"),
+        ("vllm@0.28", "align"),
+    ] {
+        assert_eq!(mode(&mamba, engine, &[prefixes]), expected, "{engine}");
+    }
+    let drafts = [prefixes, ("num_speculative_tokens", "1")];
+    for (engine, expected) in
+        [("vllm@0.19.1", "all"), ("vllm@0.20", "align"), ("vllm@0.21", "align"), ("vllm@0.22", "all")]
+    {
+        assert_eq!(mode(&mamba, engine, &drafts), expected, "{engine}");
+    }
+    assert_eq!((mode(&mamba, "vllm@0.27", &[]), mode(&mamba, "vllm@0.28", &[])), ("none", "align"));
+    let without_attention = read_config(
+        r#"{"model_type": "mamba", "num_hidden_layers": 2, "hidden_size": 2560, "intermediate_size": 5120,
+            "state_size": 16, "conv_kernel": 4, "torch_dtype": "bfloat16"}"#,
+    )
+    .unwrap();
+    assert_eq!(mode(&without_attention, "vllm", &[]), "none");
+    assert_eq!(mode(&without_attention, "vllm", &[prefixes]), "align");
+}
+
+/// vLLM 0.15.1 (`HybridAttentionMambaModelConfig`): "for mamba page size = 788kB, attn_1_token = 2kB -> fits ~394 tokens, then round
+/// up to a multiple of 256 -> 512 tokens". Here 1557 tokens are seven chunks of 256.
+#[test]
+fn chunks_of_mamba_count_before_0_20_too() {
+    let asked = [("mamba_cache_mode", "all"), ("max_model_len", "8192")];
+    let falcon = falcon(r#", "mamba_chunk_size": 256"#);
+    assert_eq!(figure(&falcon, "vllm@0.15.1", &asked, "attention_block_size"), 1792.0);
 }
 
 /// `models/zaya.py`: "CCA currently replicates heads on every rank", and no prefix is kept.
@@ -76,6 +125,24 @@ fn inklings_convolutions_are_windows_of_tokens() {
     assert_eq!(figure(&inkling, "vllm", &[("context", "100")], "attention_block_size"), 16.0);
     let told = report_of(&inkling, "vllm", &[("context", "100")]).warnings;
     assert!(told.iter().all(|warning| warning.field != "prefix_caching"), "{told:?}");
+}
+
+/// Inkling's own shape: 2 × 128 + 2 × 6144 / 8 = 1,792 values a head are 2,048 (`1 << (raw_head_size - 1).bit_length()`), so a block
+/// of 4 tokens is 4 × 8 × 2,048 × 2 B = 131,072 B, two attention pages of 16 tokens, whose blocks become 32.
+#[test]
+fn inklings_heads_are_a_power_of_two_wide() {
+    let inkling = read_config(
+        r#"{"model_type": "inkling_text", "architectures": ["InklingForConditionalGeneration"], "num_hidden_layers": 6,
+            "hidden_size": 6144, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+            "swa_num_key_value_heads": 8, "swa_head_dim": 128, "sconv_kernel_size": 4, "torch_dtype": "bfloat16",
+            "max_position_embeddings": 8192}"#,
+    )
+    .unwrap();
+    let state = figure(&inkling, "vllm", &[("context", "100")], "state_bytes");
+    assert_eq!(state, 6.0 * (100.0 / 4.0 + 1.0) * 131_072.0);
+    let ranks = settings(&[("tp", "16")]);
+    let query = Query::new(&inkling, "vllm".parse().unwrap(), &ranks).unwrap();
+    assert!(report(&query).unwrap_err().to_string().contains("K/V head"));
 }
 
 /// What no source says is told: which token line 0.20.1 prints, and blocks beyond the lists of sizes that are known.

@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What the config itself says, where that is at least one.
-    fn stated(&self, key: &str) -> Result<Option<Fact>> {
+    pub(super) fn stated(&self, key: &str) -> Result<Option<Fact>> {
         let Some(fact) = self.number(key)? else { return Ok(None) };
         if fact.get() == 0 && AT_LEAST_ONE.contains(&key) {
             let what = "0; a model has at least one, so give the real count or leave the field out";
@@ -200,7 +200,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What the class says where the config has no value.
-    fn class_default(&self, key: &str) -> Result<Option<Fact>> {
+    pub(super) fn class_default(&self, key: &str) -> Result<Option<Fact>> {
         let nested =
             || class_defaults::nested_count(self.model_type(), key).filter(|_| self.levels.len() > 1);
         let Some(default) = class_defaults::count(self.model_type(), key).or_else(nested) else {

@@ -9,6 +9,7 @@ mod fields;
 mod json;
 mod kinds;
 mod layers;
+mod lengths;
 mod loops;
 mod rope;
 mod shapes;
@@ -28,11 +29,12 @@ use fields::Fields;
 
 pub(crate) use fields::listed;
 pub(crate) use json::read_value;
+pub(crate) use lengths::StatedLengths;
 pub(crate) use rope::{RopeRule, RopeScaling};
 pub(crate) use shapes::{csa, hca, kda_mixer, product, sum, uneven};
 pub(crate) use sources::without_index_owner;
 pub use strict::Unknown;
-pub(crate) use strict::{Unread, report_unread};
+pub(crate) use strict::{Unread, report_doubt, report_unread};
 pub(crate) use weights::read_weights;
 
 /// Reads a config from its JSON text.
@@ -96,12 +98,14 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
     let mut drafts = layers::read_layers(&fields, &mut warnings)?;
     let loops = loops::repeat(&fields, &mut drafts, &mut warnings)?;
+    let lengths = lengths::read(&fields)?;
     let facts = ModelFacts {
         name: None,
         dtype,
         recurrent_dtype,
         checkpoint_kv,
-        max_context: fields.count_any(&fields::CONTEXTS)?,
+        max_context: lengths.first().cloned(),
+        lengths,
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,
         plain_heads: shapes::plain_heads(&fields),

@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 
-/// Where the rules stand: transformers 5 writes `rope_parameters`, all before it `rope_scaling`.
-const HOLDERS: [&str; 2] = ["rope_parameters", "rope_scaling"];
+/// Where the rules stand: transformers 5 writes `rope_parameters`, all before it `rope_scaling`, which goes before where both are
+/// there (`convert_rope_params_to_dict` of transformers 5.19).
+const HOLDERS: [&str; 2] = ["rope_scaling", "rope_parameters"];
 
 /// The scaling rules of a config: one, or one for each kind of layer.
 #[derive(Clone, Debug, PartialEq)]

@@ -50,7 +50,7 @@ pub(super) fn is_known(name: &str, value: &Value) -> bool {
 /// # Errors
 ///
 /// The doubt itself, where doubts are refused.
-pub(super) fn report_doubt(doubt: Warning, unknown: Unknown, warnings: &mut Vec<Warning>) -> Result<()> {
+pub(crate) fn report_doubt(doubt: Warning, unknown: Unknown, warnings: &mut Vec<Warning>) -> Result<()> {
     match unknown {
         Unknown::Warn => warnings.push(doubt),
         Unknown::Refuse => return Err(Error::field(doubt.field, doubt.message)),

@@ -225,6 +225,13 @@ impl Profile for DensePlan<'_> {
         self.rules.split
     }
 
+    fn layers_holding(&self, quantity: Quantity) -> Option<u64> {
+        let drafts = self.rules.settings.draft_layers.is_some_and(|drafts| drafts > 0);
+        let mut parts = self.parts_of(quantity);
+        let (first, layers) = parts.next().filter(|_| !drafts)?;
+        parts.try_fold(layers, |sum, (kept, layers)| (kept.growth == first.growth).then_some(sum + layers))
+    }
+
     fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
         let own = self.rules.otherwise.iter().filter(|(part, _)| *part == quantity);
         own.map(|(_, why)| (*why).to_owned()).collect()
@@ -239,7 +246,8 @@ impl Profile for DensePlan<'_> {
     }
 
     fn terms(&self, quantity: Quantity) -> Result<Option<String>> {
-        Ok(self.query.context.map(|n| self.entries_worked(quantity, n)))
+        let context = self.query.context.filter(|_| self.parts_of(quantity).next().is_some());
+        Ok(context.map(|n| self.entries_worked(quantity, n)))
     }
 
     fn format_of(&self, quantity: Quantity) -> Option<&'static str> {

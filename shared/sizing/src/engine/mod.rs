@@ -249,7 +249,8 @@ impl<'a> Query<'a> {
             return Ok(length);
         }
         let length = match self.engine.kind() {
-            EngineKind::Vllm => vllm::default_length(self.architecture).map(|(length, _)| length),
+            EngineKind::Vllm => Some(vllm::default_length(self.architecture, &self.engine).tokens),
+            EngineKind::SgLang => Some(sglang::default_length(self.architecture)),
             _ => self.architecture.max_context().map(crate::Fact::get),
         };
         length.ok_or_else(|| needed("max_model_len"))

@@ -4,7 +4,7 @@ use super::logical::{DensePlan, DenseRules, WindowBlocks};
 use super::pipeline::Surplus;
 use super::shard::{FewGroups, Split, UnevenHeads, shares_evenly};
 use super::share::Share;
-use super::{Profile, Query};
+use super::{Profile, Quantity, Query};
 use crate::architecture::Architecture;
 use crate::fact::Fact;
 use crate::mixer::Mixer;
@@ -30,6 +30,11 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     rules.warnings.retain(|warning| warning.field != "dp");
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
     rules.windows = WindowBlocks::OneMore;
+    rules.adjust = without_chunks;
+    if has_chunks(query.architecture) {
+        let why = "the cache managers know windows and no chunks, so chunked layers keep every token";
+        rules.otherwise.extend([Quantity::KvBytes, Quantity::WindowBytes].map(|quantity| (quantity, why)));
+    }
     rules.warnings.extend(windows_warning(query.architecture));
     if let Some(groups) = rules.settings.dp.filter(|groups| *groups > 1) {
         check_groups(groups, rules.settings.tp())?;
@@ -58,12 +63,26 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
 /// (`max_attention_window_vec` of `KVCacheManager`, `resource_manager.py`).
 fn windows_warning(architecture: &Architecture) -> Option<Warning> {
     let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
-    let has_windows = mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }));
+    let has_windows = mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. }));
     has_windows.then(|| {
         let message = "the model's windows are taken to be set in kv_cache_config.max_attention_window, where TensorRT-LLM \
                        reads them; without it every layer keeps all tokens";
         Warning::new("sliding_window", message)
     })
+}
+
+/// A chunk is an argument of the attention alone (`attention_chunk_size` in `_torch/models/modeling_llama.py`); the managers read
+/// `kv_cache_config.max_attention_window` (`resource_manager.py`).
+fn without_chunks(mixer: Mixer) -> Mixer {
+    match mixer {
+        Mixer::Chunked { heads, .. } => Mixer::Full(heads),
+        other => other,
+    }
+}
+
+fn has_chunks(architecture: &Architecture) -> bool {
+    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    mixers.any(|mixer| matches!(mixer, Mixer::Chunked { .. }))
 }
 
 /// Attention data parallelism is on or off: a group for each tensor-parallel rank (`Mapping.dp_size`).
@@ -113,6 +132,18 @@ mod tests {
             assert_eq!(padding.map_or(0, |row| row.bytes.get()), free * layer, "{context}");
             assert!(found.warnings.iter().any(|warning| warning.message.contains("max_attention_window")));
         }
+    }
+
+    /// One chunked layer of Llama 4 Scout's shape, 2 × 8 × 128 × 2 B a token: 100,000 tokens are 3,125 blocks of 32.
+    #[test]
+    fn chunked_layers_keep_every_token() {
+        let config = r#"{"model_type": "llama4_text", "num_hidden_layers": 1, "num_attention_heads": 40, "num_key_value_heads": 8,
+            "head_dim": 128, "layer_types": ["chunked_attention"], "attention_chunk_size": 8192, "dtype": "bfloat16"}"#;
+        let architecture = read_config(config).unwrap();
+        let settings = Settings { context: Some(100_000), ..Settings::default() };
+        let query = Query::new(&architecture, "trtllm".parse().unwrap(), &settings).unwrap();
+        let kept = report(&query).unwrap().figure(Quantity::ResidentBytes).unwrap();
+        assert_eq!(kept.whole(), Some(3125 * 32 * 4096));
     }
 
     /// `mamba_cache_manager.py` divides `d_inner + 2 × groups × d_state` channels: of Falcon-H1-34B's 72 layers each of 4 ranks

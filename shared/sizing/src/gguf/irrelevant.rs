@@ -23,7 +23,6 @@ const EXACT: &[&str] = &[
     "attention.temperature_scale",
     "attention.value_scale",
     "attn_logit_softcapping",
-    "attn_res_block_size",
     "skip_loop_final_norm",
     // Read by a rule where no other key says it.
     "attention.key_length",
@@ -66,6 +65,7 @@ const STARTS: &[&str] = &[
     "altup.",
     "attention.group_norm",
     "attention.layer_norm",
+    "attn_res.",
     "classifier.",
     "dense_",
     "embedding_",

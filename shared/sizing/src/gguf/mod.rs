@@ -6,12 +6,13 @@
 mod class_rules;
 mod irrelevant;
 mod keys;
+mod known_classes;
 mod layers;
 mod shapes;
 mod wire;
 
 use crate::architecture::{Architecture, LayerDraft, ModelFacts, PlainHeads};
-use crate::config::{Unknown, report_unread};
+use crate::config::{StatedLengths, Unknown, report_doubt, report_unread};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::mixer::Mixer;
@@ -68,6 +69,9 @@ pub fn read_gguf(prefix: &[u8], file_bytes: Option<u64>, unknown: Unknown) -> Re
 fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     refuse_other_files(keys)?;
     let mut warnings = Vec::new();
+    if let Some(doubt) = unknown_class(keys) {
+        report_doubt(doubt, unknown, &mut warnings)?;
+    }
     let mut drafts = layers::read_layers(keys, &mut warnings)?;
     let loops = layers::repeat(keys, &mut drafts, &mut warnings)?;
     warnings.dedup();
@@ -81,6 +85,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         recurrent_dtype,
         checkpoint_kv: None,
         max_context: keys.count("context_length")?,
+        lengths: StatedLengths::default(),
         model_type: Some(keys.architecture().to_owned()),
         architectures: Vec::new(),
         plain_heads: PlainHeads {
@@ -98,6 +103,16 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     };
     report_unread(keys.unread(), unknown, &mut warnings)?;
     Ok(Architecture::new(drafts, facts, warnings))
+}
+
+/// A class may keep state that the keys of other classes do not tell.
+fn unknown_class(keys: &Keys<'_>) -> Option<Warning> {
+    let class: String = keys.architecture().chars().take(LONGEST_NAME).collect();
+    let what = format!(
+        "no rule knows the class {class:?}; it is sized by its keys alone, which holds only if it keeps nothing that they do \
+         not tell"
+    );
+    (!known_classes::is_known(keys.architecture())).then(|| Warning::new("general.architecture", what))
 }
 
 /// `general.name`, in one line of a length that can be shown.

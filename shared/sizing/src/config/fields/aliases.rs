@@ -42,10 +42,11 @@ pub(in crate::config) const LATENT_RANKS: [&str; 2] = ["kv_lora_rank", "attentio
 pub(in crate::config) const LATENT_ROPES: [&str; 2] = ["qk_rope_head_dim", "attention_qk_rope_dim"];
 pub(in crate::config) const LATENT_NOPES: [&str; 2] = ["qk_nope_head_dim", "attention_qk_dim"];
 pub(in crate::config) const LATENT_VALUES: [&str; 2] = ["v_head_dim", "attention_v_dim"];
+/// `model_max_length` goes first: Command-R states it beside a shorter `max_position_embeddings`.
 pub(in crate::config) const CONTEXTS: [&str; 9] = [
+    "model_max_length",
     "max_position_embeddings",
     "max_target_positions",
-    "model_max_length",
     "n_positions",
     "max_seq_len",
     "seq_length",

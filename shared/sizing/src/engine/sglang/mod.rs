@@ -7,6 +7,7 @@
 mod classes;
 mod held;
 mod launch;
+mod length;
 mod pool;
 mod rank;
 mod requests;
@@ -33,6 +34,7 @@ use crate::state::ComponentKind;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens, group_digits};
 use launch::Launch;
+pub(super) use length::default_length;
 use pool::{PoolParts, PoolTokens};
 use rank::Rank;
 
@@ -60,6 +62,9 @@ impl<'q> SgLangPlan<'q> {
         let launch = Launch::new(query);
         warnings.extend(launch::requests_warning(query, &launch));
         warnings.extend(classes::warnings(query.architecture));
+        if query.settings.max_model_len.is_none() {
+            warnings.extend(length::warning(query.architecture));
+        }
         let settings = with_defaults(query, &launch);
         let encoder = classes::encoder_tokens(query.architecture, &settings)?;
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {

@@ -129,10 +129,11 @@ impl Setup<'_> {
         if let Some(block) = self.settings.kernel_block_size {
             return block;
         }
-        if !self.rules.aligned_by_kernels {
-            return self.alignment_of_configs();
-        }
-        let alignment = self.kernel_alignment(base);
+        let alignment = if self.rules.aligned_by_kernels {
+            self.kernel_alignment(base)
+        } else {
+            self.alignment_of_configs()
+        };
         // A state for every block begins at a chunk of the model's kernels (`_align_hybrid_block_size`).
         if self.cache_mode == MambaCacheMode::All {
             let chunk = self.architecture.mamba_chunk().map_or(DEFAULT_MAMBA_CHUNK, Fact::get);
@@ -145,7 +146,8 @@ impl Setup<'_> {
     }
 
     fn kernel_alignment(&self, base: u64) -> u64 {
-        base.max(if self.has_latents() { MLA_HYBRID_ALIGNMENT } else { KERNEL_BLOCK })
+        let of_latents = self.has_latents() && self.rules.latents_of_128;
+        base.max(if of_latents { MLA_HYBRID_ALIGNMENT } else { KERNEL_BLOCK })
     }
 
     fn has_latents(&self) -> bool {

@@ -27,6 +27,16 @@ pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
         );
         return Err(Error::setting("tp", what));
     }
+    if let Some(kv) = heads(query).map(|heads| &heads.kv_heads).filter(|kv| kv.get() < tp)
+        && query.architecture.model_type().is_some_and(|class| class.starts_with("inkling"))
+    {
+        let what = format!(
+            "{tp} ranks have no whole K/V head each of {} ({}), which the convolutions need; vLLM refuses this",
+            kv.get(),
+            kv.source()
+        );
+        return Err(Error::setting("tp", what));
+    }
     if !tp.is_multiple_of(dcp) {
         let what = format!(
             "{dcp} context-parallel ranks must divide the {tp} tensor-parallel ones, whose ranks they are; vLLM refuses this"

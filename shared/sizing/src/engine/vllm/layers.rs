@@ -127,7 +127,7 @@ impl Setup<'_> {
     }
 
     /// Inkling keeps the inputs of its convolutions as a window of `kernel` tokens in blocks of as many, of the rank's K/V
-    /// heads: K and V of each, and its share of the two residual streams (vLLM 0.29 and later,
+    /// heads: K and V of each, and its share of the two residual streams, in a width that is a power of two (vLLM 0.26 and later,
     /// `models/inkling/nvidia/sconv_swa_attn.py`).
     fn window_of_convolution(&self, class: &LayerClass, mixer: &Mixer) -> Result<Option<Spec>> {
         let Mixer::Recurrent(Recurrent { conv: Some(conv), .. }) = mixer else { return Ok(None) };
@@ -136,10 +136,13 @@ impl Setup<'_> {
         let (all, kernel) = (heads.kv_heads.get().max(1), conv.kernel.get());
         let own = shard_count(&heads.kv_heads, self.settings.tp())?.get();
         let width = self.settings.conv_dtype.unwrap_or(self.model_dtype).bytes_per_value();
-        let bytes = (conv.channels.get() / all).checked_mul(own).and_then(|values| values.checked_mul(width));
+        // `1 << (raw_head_size - 1).bit_length()`
+        let head = (conv.channels.get() / all).checked_next_power_of_two();
+        let head = head.ok_or_else(|| Error::overflow("the width of a head's convolutions"))?;
+        let bytes = head.checked_mul(own).and_then(|values| values.checked_mul(width));
         let bytes = bytes.ok_or_else(|| Error::overflow("a token of a convolution"))?;
         let kind = Kind::LatentWindow { window: kernel, state: true };
-        Ok(Some(Spec { shape: [own, conv.channels.get() / all, 0], ..plain(kind, kernel.max(1), bytes) }))
+        Ok(Some(Spec { shape: [own, head, 0], ..plain(kind, kernel.max(1), bytes) }))
     }
 
     /// Whether convolutions beside attention are kept as windows of tokens.

@@ -11,6 +11,7 @@ mod group;
 mod layers;
 mod length;
 mod lines;
+mod modes;
 mod packed;
 mod padding;
 mod parts;
@@ -98,7 +99,7 @@ impl<'q> VllmPlan<'q> {
             engine: &query.engine,
             gpu: Gpu::of(settings),
             model_dtype: dtype_in(architecture, EngineKind::Vllm).format,
-            cache_mode: cache_mode(architecture, settings, rules, &mut warnings),
+            cache_mode: modes::cache_mode(architecture, settings, rules, &mut warnings),
         };
         warnings.extend(setup.gpu.warning(settings, "chooses back ends, blocks and batches"));
         setup.warn(&mut warnings);
@@ -120,7 +121,7 @@ impl<'q> VllmPlan<'q> {
             batch: query.batch,
             share: Share { layers_on_rank: None, ..Share::of_ranks(query) },
             max_model_len: query.max_model_len().ok(),
-            flight: flight(settings, rules, setup.gpu, &grouping, &mut warnings),
+            flight: flight(query, rules, &grouping, &mut warnings),
             blocks,
             grouping,
             ranks,
@@ -296,7 +297,11 @@ impl Setup<'_> {
             warnings.push(Warning::new("block_size", what));
         }
         if self.settings.max_model_len.is_none() {
-            warnings.extend(length::warning(self.architecture));
+            warnings.extend(length::warning(self.architecture, self.engine));
+        }
+        if self.architecture.model_type() == Some("zaya") {
+            let what = "no release of vLLM up to 0.33 has this class; the figures follow the pull request that adds it";
+            warnings.push(Warning::new("model_type", what));
         }
         if self.replicates() {
             let what = "vLLM gives every rank all heads of this class; its alignment of pages to divided heads was not \
@@ -304,7 +309,7 @@ impl Setup<'_> {
             warnings.push(Warning::new("tp", what));
         }
         if self.convolutions_are_windows() {
-            let what = "vLLM's pages for these convolutions follow its documentation (0.29 and later) and were not checked \
+            let what = "vLLM's pages for these convolutions follow its source (0.26 and later) and were not checked \
                         against an answer of its planner";
             warnings.push(Warning::new("engine", what));
         }
@@ -331,70 +336,26 @@ impl Setup<'_> {
     }
 }
 
-/// `max_num_batched_tokens` of the server where nothing is set (vLLM 0.33, `EngineArgs.get_batch_defaults`).
-fn default_batched_tokens(gpu: Gpu) -> u64 {
-    match gpu.gib {
+/// `max_num_batched_tokens` of the server where nothing is set (vLLM 0.33, `EngineArgs.get_batch_defaults`). A decoder with an
+/// encoder has its prefill in one piece, so its longest request fits (`_set_default_max_num_seqs_and_batched_tokens_args`).
+fn default_batched_tokens(architecture: &Architecture, engine: &Engine, settings: &Settings) -> u64 {
+    let gpu = Gpu::of(settings);
+    let by_gpu = match gpu.gib {
         160.. => 16_384,
         70.. if !gpu.slow => 8192,
         _ => 2048,
-    }
-}
-
-/// How states are kept: what is set, else by prefix caching, which is on for hybrids since 0.33.
-fn cache_mode(
-    architecture: &Architecture,
-    settings: &Settings,
-    rules: Rules,
-    warnings: &mut Vec<Warning>,
-) -> MambaCacheMode {
-    if architecture.model_type() == Some("zaya") {
-        // `ZayaForCausalLM` asserts it.
-        if settings.prefix_caching == Some(true)
-            || settings.mamba_cache_mode.is_some_and(|mode| mode != MambaCacheMode::None)
-        {
-            let what =
-                "vLLM refuses to keep prefixes of ZAYA (`models/zaya.py`); its states are kept without them";
-            warnings.push(Warning::new("prefix_caching", what));
-        }
-        return MambaCacheMode::None;
-    }
-    let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
-        (Some(mode), _) => mode,
-        (None, Some(true)) => MambaCacheMode::Align,
-        (None, None) if rules.hybrid_prefix_caching => MambaCacheMode::Align,
-        (None, Some(false) | None) => MambaCacheMode::None,
     };
-    let states = architecture
-        .classes()
-        .iter()
-        .flat_map(|class| &class.mixers)
-        .any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
-    // Inkling's convolutions are windows of tokens.
-    let states = states && !architecture.model_type().is_some_and(|class| class.starts_with("inkling"));
-    let of_qwen = architecture.model_type().is_some_and(|class| class.starts_with("qwen"));
-    if states && mode == MambaCacheMode::All && of_qwen {
-        let what = "vLLM refuses the mode all for Qwen's linear attention (`models/qwen3_5.py`); set align";
-        warnings.push(Warning::new("mamba_cache_mode", what));
+    if architecture.encoder_layers().is_none() {
+        return by_gpu;
     }
-    if states && mode == MambaCacheMode::All && rules.no_all_mode {
-        warnings.push(Warning::new("mamba_cache_mode", "this version of vLLM no longer has the mode all"));
-    }
-    if states && settings.mamba_cache_mode.is_none() && settings.prefix_caching.is_none() {
-        let what = format!("not given; states are kept in mode {} by default", mode.name());
-        warnings.push(Warning::new("prefix_caching", what));
-    }
-    mode
+    by_gpu.max(settings.max_model_len.unwrap_or_else(|| default_length(architecture, engine).tokens))
 }
 
 /// Tokens in flight: a batch for each that may be scheduled and not yet settled.
-fn flight(
-    settings: &Settings,
-    rules: Rules,
-    gpu: Gpu,
-    grouping: &Grouping,
-    warnings: &mut Vec<Warning>,
-) -> Flight {
-    let batch_tokens = settings.max_num_batched_tokens.unwrap_or_else(|| default_batched_tokens(gpu));
+fn flight(query: &Query<'_>, rules: Rules, grouping: &Grouping, warnings: &mut Vec<Warning>) -> Flight {
+    let settings = query.settings;
+    let by_default = || default_batched_tokens(query.architecture, &query.engine, settings);
+    let batch_tokens = settings.max_num_batched_tokens.unwrap_or_else(by_default);
     let matters = grouping
         .groups
         .iter()
@@ -426,7 +387,8 @@ pub(super) fn with_encoder_tokens(
     if engine.kind() != EngineKind::Vllm || settings.encoder_tokens.is_some() || !is_open {
         return None;
     }
-    let batch = settings.max_num_batched_tokens.unwrap_or_else(|| default_batched_tokens(Gpu::of(settings)));
+    let by_default = || default_batched_tokens(architecture, engine, settings);
+    let batch = settings.max_num_batched_tokens.unwrap_or_else(by_default);
     Some(Settings { encoder_tokens: Some(batch), ..settings.clone() })
 }
 

@@ -41,6 +41,18 @@ pub(super) struct Rules {
     /// Chunked layers keep only their chunk where nothing is said
     /// (`VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE` is 1).
     pub(super) chunks_apart: bool,
+    /// Blocks of hybrids with latents are multiples of 128 tokens.
+    pub(super) latents_of_128: bool,
+    /// Prefixes of classes that can have a state for every block keep one (mode all); else all keep the last (mode align).
+    pub(super) all_for_prefixes: bool,
+    /// The same, but not beside drafts.
+    pub(super) drafts_without_all: bool,
+    /// There is the mode align; else prefixes of the other classes are not kept.
+    pub(super) has_align: bool,
+    /// `YaRN` leaves the longest length as the config states it; else it stretches it.
+    pub(super) yarn_unscaled: bool,
+    /// The longest length of `LongRoPE` is the one that the model was trained on first.
+    pub(super) longrope_unscaled: bool,
 }
 
 /// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
@@ -104,6 +116,12 @@ impl Rules {
         async_scheduling: true,
         chunks_apart: true,
         aligned_by_kernels: true,
+        latents_of_128: true,
+        all_for_prefixes: false,
+        drafts_without_all: false,
+        has_align: true,
+        yarn_unscaled: true,
+        longrope_unscaled: true,
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -123,6 +141,9 @@ impl Rules {
         if before(&[0, 31]) {
             rules.wide_fp8_blocks = false;
         }
+        if before(&[0, 30]) {
+            rules.yarn_unscaled = false;
+        }
         if before(&[0, 29]) {
             rules.kda_checkpoints = false;
             rules.null_block_in_check = false;
@@ -130,12 +151,17 @@ impl Rules {
         }
         if before(&[0, 28]) {
             rules.retained_tokens = false;
+            rules.hybrid_prefix_caching = false;
+            rules.all_for_prefixes = true;
+        }
+        if before(&[0, 27]) {
+            rules.latents_of_128 = false;
         }
         // A user's need grew from 45.79 to 70.79 GiB between 0.25.1 and 0.26.
         if before(&[0, 26]) {
             rules.batches_in_flight = false;
-            rules.hybrid_prefix_caching = false;
         }
+        rules.drafts_without_all = before(&[0, 22]) && !before(&[0, 20]);
         // 0.20.0 prints the older line and 0.20.2 the newer one; 0.20 alone stands for its first release.
         let patched = engine.at_least(&[0, 20, 2]) && before(&[0, 20, u32::MAX]);
         if before(&[0, 21]) && !patched {
@@ -145,6 +171,12 @@ impl Rules {
             rules.nemotron_f32_state = false;
             // Users' logs of 0.19 have the line from `config.py`, those of 0.20 from `interface.py`.
             rules.aligned_by_kernels = false;
+        }
+        if before(&[0, 15]) {
+            rules.has_align = false;
+        }
+        if before(&[0, 11, 1]) {
+            rules.longrope_unscaled = false;
         }
         if before(&[0, 14]) {
             rules.async_scheduling = false;
@@ -164,7 +196,14 @@ mod tests {
         assert_eq!(of("vllm"), Rules::NEWEST);
         assert_eq!(of("vllm@0.33.0"), Rules::NEWEST);
         assert!(of("vllm@0.26.0").batches_in_flight && !of("vllm@0.25.1").batches_in_flight);
-        assert!(of("vllm@0.26").hybrid_prefix_caching && !of("vllm@0.25.1").hybrid_prefix_caching);
+        assert!(of("vllm@0.28").hybrid_prefix_caching && !of("vllm@0.27.1").hybrid_prefix_caching);
+        assert!(!of("vllm@0.28").all_for_prefixes && of("vllm@0.27").all_for_prefixes);
+        let without = ["0.19.1", "0.20", "0.21", "0.22"].map(|version| of(&format!("vllm@{version}")));
+        assert_eq!(without.map(|rules| rules.drafts_without_all), [false, true, true, false]);
+        assert!(of("vllm@0.27").latents_of_128 && !of("vllm@0.26").latents_of_128);
+        assert!(of("vllm@0.15").has_align && !of("vllm@0.14").has_align);
+        assert!(of("vllm@0.30").yarn_unscaled && !of("vllm@0.29").yarn_unscaled);
+        assert!(of("vllm@0.11.1").longrope_unscaled && !of("vllm@0.11.0").longrope_unscaled);
         assert!(of("vllm@0.21").group_aware_token_line && !of("vllm@0.20").group_aware_token_line);
         assert!(of("vllm@0.20.2").group_aware_token_line && !of("vllm@0.20.0").group_aware_token_line);
         assert!(of("vllm@0.29").null_block_in_check && !of("vllm@0.28").null_block_in_check);

@@ -45,7 +45,7 @@ impl Setup<'_> {
         multiply(on_rank, k + v)
     }
 
-    /// Whether every rank has all heads and the whole state: ZAYA's attention is not divided (vLLM 0.29 and later,
+    /// Whether every rank has all heads and the whole state: ZAYA's attention is not divided (the pull request that adds
     /// `model_executor/models/zaya.py`: "CCA currently replicates heads on every rank").
     pub(super) fn replicates(&self) -> bool {
         self.settings.tp() > 1 && self.architecture.model_type() == Some("zaya")

@@ -1,0 +1,100 @@
+//! How recurrent states are kept beside prefixes.
+
+use super::rules::Rules;
+use crate::architecture::Architecture;
+use crate::mixer::{Mixer, Recurrence};
+use crate::settings::{MambaCacheMode, Settings};
+use crate::warning::Warning;
+
+/// How states are kept: what is set, else by whether prefixes are.
+///
+/// Source: vLLM 0.11 to 0.33, `MambaModelConfig` of `model_executor/models/config.py` and `is_prefix_caching_supported` of
+/// `config/model.py`.
+pub(super) fn cache_mode(
+    architecture: &Architecture,
+    settings: &Settings,
+    rules: Rules,
+    warnings: &mut Vec<Warning>,
+) -> MambaCacheMode {
+    if architecture.model_type() == Some("zaya") {
+        // `ZayaForCausalLM` asserts it.
+        if settings.prefix_caching == Some(true)
+            || settings.mamba_cache_mode.is_some_and(|mode| mode != MambaCacheMode::None)
+        {
+            let what =
+                "vLLM refuses to keep prefixes of ZAYA (`models/zaya.py`); its states are kept without them";
+            warnings.push(Warning::new("prefix_caching", what));
+        }
+        return MambaCacheMode::None;
+    }
+    let states = States::of(architecture);
+    let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
+        (Some(MambaCacheMode::All), _) if states.any && !states.may_be_of_every_block => {
+            let what = if architecture.model_type().is_some_and(|class| class.starts_with("qwen")) {
+                "vLLM refuses the mode all for Qwen's linear attention (`models/qwen3_5.py`); set align"
+            } else {
+                "vLLM takes align in place of all for classes other than those of Mamba (`MambaModelConfig`)"
+            };
+            warnings.push(Warning::new("mamba_cache_mode", what));
+            MambaCacheMode::Align
+        }
+        (Some(mode), _) => mode,
+        (None, Some(true)) => states.of_prefixes(settings, rules),
+        // Models without attention keep no prefixes unless that is asked.
+        (None, None) if rules.hybrid_prefix_caching && states.beside_attention => {
+            states.of_prefixes(settings, rules)
+        }
+        (None, Some(false) | None) => MambaCacheMode::None,
+    };
+    if states.any && mode == MambaCacheMode::All && rules.no_all_mode {
+        warnings.push(Warning::new("mamba_cache_mode", "this version of vLLM no longer has the mode all"));
+    }
+    if states.any && settings.mamba_cache_mode.is_none() && settings.prefix_caching != Some(false) {
+        let what = format!("not given; states are kept in mode {} by default", mode.name());
+        let field = if settings.prefix_caching.is_some() { "mamba_cache_mode" } else { "prefix_caching" };
+        warnings.push(Warning::new(field, what));
+    }
+    mode
+}
+
+/// What the mode goes by.
+#[derive(Clone, Copy, Debug)]
+struct States {
+    any: bool,
+    /// Whether other layers have attention.
+    beside_attention: bool,
+    /// Whether the class can have one for every block (`SupportsMambaPrefixCaching`: the classes of Mamba-1 and Mamba-2).
+    may_be_of_every_block: bool,
+}
+
+impl States {
+    fn of(architecture: &Architecture) -> Self {
+        let mixers = || architecture.classes().iter().flat_map(|class| &class.mixers);
+        let is_state = |mixer: &Mixer| matches!(mixer, Mixer::Recurrent(_));
+        let is_of_mamba = |mixer: &Mixer| match mixer {
+            Mixer::Recurrent(recurrent) => {
+                matches!(recurrent.recurrence, Recurrence::Mamba1 { .. } | Recurrence::Mamba2 { .. })
+            }
+            _ => true,
+        };
+        // Inkling's convolutions are windows of tokens.
+        let are_windows = architecture.model_type().is_some_and(|class| class.starts_with("inkling"));
+        Self {
+            any: mixers().any(is_state) && !are_windows,
+            beside_attention: mixers().any(|mixer| !is_state(mixer) && !matches!(mixer, Mixer::None)),
+            may_be_of_every_block: mixers().all(is_of_mamba)
+                && !architecture.model_type().is_some_and(|class| class.starts_with("plamo2")),
+        }
+    }
+
+    /// The mode where prefixes are kept and nothing says how.
+    fn of_prefixes(self, settings: &Settings, rules: Rules) -> MambaCacheMode {
+        let drafts = rules.drafts_without_all && settings.draft_tokens() > 0;
+        match (rules.all_for_prefixes && self.may_be_of_every_block, rules.has_align) {
+            (true, _) if !drafts => MambaCacheMode::All,
+            (_, true) => MambaCacheMode::Align,
+            // Prefixes of the other classes are not kept.
+            (_, false) => MambaCacheMode::None,
+        }
+    }
+}
