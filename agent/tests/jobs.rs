@@ -21,8 +21,8 @@ fn case_lines(file: &Path) -> usize {
         .count()
 }
 
-/// Small cases, so that a test takes seconds.
-const RUN: [&str; 6] = ["bench", "run", "--forms=gqa", "--lengths=64,128,192,256", "--budget=600s", "--json"];
+/// Small cases and a calibration of seconds, which takes a sixth of the budget.
+const RUN: [&str; 6] = ["bench", "run", "--forms=gqa", "--lengths=64,128,192,256", "--budget=40s", "--json"];
 
 #[test]
 fn a_run_that_is_killed_keeps_its_cases_and_goes_on() {
@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-const JOB: &str = r#"{"forms": ["gqa"], "lengths": ["64", "128", "192", "256"], "budget_seconds": 600}"#;
+const JOB: &str = r#"{"forms": ["gqa"], "lengths": ["64", "128", "192", "256"], "budget_seconds": 40}"#;
 
 #[test]
 fn a_job_is_measured_beside_the_server_and_cancelled_with_what_it_has() {

@@ -12,7 +12,7 @@ use crate::kernels::{self, Builds};
 use crate::output;
 use crate::process;
 use crate::rules;
-use crate::site::{self, Toolchain};
+use crate::site;
 use crate::workspace::Workspace;
 
 pub(crate) use browser::find_or_install;
@@ -38,10 +38,10 @@ pub(crate) fn test(workspace: &Workspace) -> ExitCode {
         output::line(&site.size_table());
         checks.one("the site's size", || site.check_budget());
     }
-    checks.one("clippy, wasm32", || lint_page(workspace));
-    // With the site in place the agent is linted as it ships.
+    // The page's crate has no code of one target alone, so it is linted here as well. With the site in place the agent is linted as
+    // it ships.
     let features: &[&str] = if site.is_some() { &SITE_FEATURES } else { &[] };
-    checks.one("clippy, native", || {
+    checks.one("clippy", || {
         let mut clippy = workspace.cargo();
         clippy.args(["clippy", "--workspace", "--all-targets"]).args(features);
         process::run(clippy.args(["--", "--deny", "warnings"]))
@@ -140,21 +140,6 @@ fn test_runner(workspace: &Workspace) -> Command {
     // The agent that the build step has just put there, and the site.
     cargo.env("KVSCOPE_BIN", workspace.agent("debug")).env("KVSCOPE_SITE", workspace.site());
     cargo
-}
-
-/// Clippy over the page as the browser gets it. Debian's compiler has no clippy: there, warnings are errors instead.
-fn lint_page(workspace: &Workspace) -> Result<()> {
-    match site::toolchain()? {
-        Toolchain::Own => {
-            let mut clippy = Toolchain::Own.cargo(workspace, "clippy")?;
-            process::run(clippy.args(["--", "--deny", "warnings"]))
-        }
-        Toolchain::Debian => {
-            output::progress("clippy is not available for Debian's compiler; checking for warnings instead");
-            let mut check = Toolchain::Debian.cargo(workspace, "rustc")?;
-            process::run(check.args(["--profile", "page", "--", "--deny", "warnings"]))
-        }
-    }
 }
 
 /// A minimal toolchain lacks these two. Where they cannot be added, the checks that need them fail and say so.

@@ -18,7 +18,6 @@ use crate::output;
 use crate::process;
 use crate::workspace::Workspace;
 
-pub(crate) use wasm::{Toolchain, toolchain};
 
 use files::{SiteFile, hash};
 

@@ -2,7 +2,7 @@
 
 use kvscope_sizing::{Settings, catalogue};
 
-use crate::engine_checks::{ENGINES, OWN_CONFIG, VALUES};
+use super::engine_checks::{ENGINES, OWN_CONFIG, VALUES};
 
 /// What a usual start sets, so that every figure is answered.
 const USUAL: [(&str, &str); 8] = [

@@ -1,0 +1,56 @@
+//! What the sizing crate computes, against sources outside it. One program, since each links for itself.
+
+mod attribution;
+mod bad_input;
+mod capacity;
+mod cases;
+mod catalogue;
+mod claims;
+mod classes;
+mod compression;
+mod derivations;
+mod describe;
+mod differences;
+mod encoders;
+mod engines;
+mod gguf;
+mod growth_laws;
+mod launch_defaults;
+mod lists;
+mod llama_cpp;
+mod log;
+mod log_doubts;
+mod log_launches;
+mod loops;
+mod offload;
+mod own_names;
+mod owners;
+mod parameters;
+mod pipeline;
+mod plans;
+mod pools;
+mod prefix;
+mod ranks;
+mod reading;
+mod replay;
+mod reserved;
+mod sensitivities;
+mod service;
+mod sheets;
+mod simulation;
+mod strict;
+mod traps;
+mod vllm;
+mod vllm_classes;
+
+/// A file that is not named above would be compiled by nobody.
+#[test]
+fn every_file_of_tests_is_run() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let own = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).expect("the folder of this file is there") {
+        let name = entry.expect("it can be listed").file_name().into_string().expect("a plain name");
+        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "main") else { continue };
+        assert!(own.contains(&format!("mod {module};")), "{name} is not in main.rs");
+    }
+}
