@@ -358,3 +358,27 @@ fn contradicting_head_counts_are_doubts() {
     let error = read_config(&text.to_string()).unwrap_err();
     assert_eq!(error.place(), Some("num_key_value_heads_per_layer"));
 }
+
+/// Gemma 4's class reads `num_global_key_value_heads` only beside `attention_k_eq_v`, and heads of full attention are 512 wide where
+/// the config says nothing (transformers 5.19, `Gemma4TextConfig.__post_init__`); vLLM 0.33 and SGLang 0.5.23 plan so. Its last
+/// layer has full attention whatever the list says.
+#[test]
+fn gemma_4_has_global_heads_beside_its_flag_alone() {
+    let gemma = |more: Value| {
+        let shape = json!({"model_type": "gemma4_text", "num_hidden_layers": 3, "num_attention_heads": 16,
+            "num_key_value_heads": 8, "num_global_key_value_heads": 2, "head_dim": 256, "hidden_size": 2816,
+            "sliding_window": 1024, "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+            "dtype": "bfloat16"});
+        let architecture = read_config(&with(&shape, &more).to_string()).unwrap();
+        let told = architecture.warnings().iter().any(|warning| warning.field == "attention_k_eq_v");
+        (slope(&with(&shape, &more)).0, told)
+    };
+    let token_of = |heads: u64, width: u64| 2 * heads * 2 * width * 2;
+    assert_eq!(gemma(json!({"attention_k_eq_v": true})), (token_of(2, 512), false));
+    assert_eq!(gemma(json!({"attention_k_eq_v": false})), (token_of(8, 512), false));
+    assert_eq!(gemma(json!({"attention_k_eq_v": true, "global_head_dim": 384})), (token_of(2, 384), false));
+    assert_eq!(gemma(json!({})), (token_of(2, 512), true));
+    let last = json!({"attention_k_eq_v": true,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]});
+    assert_eq!(gemma(last), (token_of(2, 512), false));
+}

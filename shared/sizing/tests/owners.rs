@@ -146,7 +146,7 @@ fn classes_have_their_default_windows() {
         ("qwen3", 4, 4),
     ] {
         let config = json!({"model_type": class, "num_hidden_layers": layers, "num_attention_heads": 8,
-            "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16"});
+            "num_key_value_heads": 8, "head_dim": 64, "global_head_dim": 64, "dtype": "bfloat16"});
         assert_eq!(slope(&config), (full * 2 * 8 * 64 * 2, String::new()), "{class}");
     }
     let qwen = json!({"model_type": "qwen3", "num_hidden_layers": 30, "num_attention_heads": 8, "use_sliding_window": true,

@@ -18,7 +18,6 @@ use crate::output;
 use crate::process;
 use crate::workspace::Workspace;
 
-
 use files::{SiteFile, hash};
 
 /// What the whole site is to weigh in brotli.

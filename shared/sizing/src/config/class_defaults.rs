@@ -38,6 +38,18 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["dots1", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "sliding_window", 4096),
     (&["cwm"], "sliding_window", 8192),
     (&["gpt_neo"], "window_size", 256),
+    (
+        &[
+            "gemma4",
+            "gemma4_text",
+            "gemma4_unified",
+            "gemma4_unified_text",
+            "diffusion_gemma",
+            "diffusion_gemma_text",
+        ],
+        "global_head_dim",
+        512,
+    ),
     (&["gemma3_text", "gemma3"], "num_attention_heads", 8),
     (
         &[

@@ -64,7 +64,8 @@ pub(super) fn read_kinds(
                 checks::refuse_more_than_windows(fields, &kinds, count)?;
             }
             checks::compare(fields, &kinds, count);
-            return checks::switch_windows_off(fields, kinds);
+            return checks::switch_windows_off(fields, kinds)
+                .map(|kinds| checks::last_of_class(fields, kinds));
         }
     }
     let total = count.ok_or_else(|| {

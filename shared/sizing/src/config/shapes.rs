@@ -168,7 +168,9 @@ impl<'f, 'a> Shapes<'f, 'a> {
         query_heads: Option<&Fact>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Fact> {
-        if let Some(fact) = self.special(set, &["num_global_key_value_heads"], &SLIDING_KV_HEADS)? {
+        if let Some(fact) = self.special(set, &["num_global_key_value_heads"], &SLIDING_KV_HEADS)?
+            && (set == HeadSet::Sliding || self.has_global_heads(&fact, warnings)?)
+        {
             return Ok(fact);
         }
         if let Some(one) = shared::one_head(self.fields)? {
@@ -271,6 +273,28 @@ impl<'f, 'a> Shapes<'f, 'a> {
             HeadSet::Sliding => of_sliding,
         };
         self.fields.count_any(keys)
+    }
+
+    /// Whether layers of full attention have heads of their own: Gemma 4's class reads their count only beside `attention_k_eq_v`,
+    /// which is off where it is absent (transformers 5.19, `Gemma4TextConfig.__post_init__`). The published checkpoints state it, so
+    /// a config that leaves it out is taken to be an excerpt of one.
+    fn has_global_heads(&self, heads: &Fact, warnings: &mut Vec<Warning>) -> Result<bool> {
+        if let Some((_, is_on)) = self.fields.flag("attention_k_eq_v")? {
+            return Ok(is_on);
+        }
+        let own = self.fields.count_any(&KV_HEADS)?.filter(|own| own.get() != heads.get());
+        if let Some(own) =
+            own.filter(|_| self.fields.model_type().is_some_and(|class| class.starts_with("gemma4")))
+        {
+            let what = format!(
+                "absent, and taken as true, since {} is stated; transformers takes false, and then layers of full attention \
+                 have {} K/V heads too",
+                heads.source(),
+                own.get()
+            );
+            warnings.push(Warning::new(self.fields.path_of("attention_k_eq_v"), what));
+        }
+        Ok(true)
     }
 
     /// A count that only the class knows, as with the head width: the figure hangs on `model_type`.

@@ -121,6 +121,26 @@ pub(super) fn switch_windows_off(fields: &Fields<'_>, mut kinds: Kinds) -> Resul
     Ok(kinds)
 }
 
+/// Classes whose last layer has full attention whatever the list says (transformers 5.19, `__post_init__` of their configs: "Last
+/// layer must use `full_attention`").
+const LAST_IS_FULL: [&str; 3] = ["gemma4", "diffusion_gemma", "embedding_gemma2"];
+
+/// Makes the last layer what its class makes of it.
+pub(super) fn last_of_class(fields: &Fields<'_>, mut kinds: Kinds) -> Kinds {
+    let of_class = |class: &str| LAST_IS_FULL.iter().any(|start| class.starts_with(start));
+    let Some(last) = kinds.layers.last_mut().filter(|kind| **kind == LayerKind::Sliding) else {
+        return kinds;
+    };
+    if fields.model_type().is_some_and(of_class) {
+        *last = LayerKind::Full;
+        fields.doubt(
+            &kinds.field,
+            "the last layer is listed as sliding, and its class makes it full attention",
+        );
+    }
+    kinds
+}
+
 /// A chunk size in a config that says nothing of chunked layers.
 pub(super) fn unused_chunks(fields: &Fields<'_>, kinds: &Kinds) {
     let Some((path, value)) = fields.find("attention_chunk_size") else { return };
