@@ -61,4 +61,21 @@ fn leave_out(kind: &str, value: &mut Value) {
     if kind != "hardware" {
         entry.remove("source");
     }
+    without_plans(value);
+}
+
+/// Plans of claims with their models alone: the page leaves these figures to the command line.
+fn without_plans(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(without_plans),
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                match (name.as_str(), inner) {
+                    ("plan", Value::Object(inputs)) => inputs.retain(|name, _| name == "model"),
+                    (_, inner) => without_plans(inner),
+                }
+            }
+        }
+        _ => {}
+    }
 }

@@ -4,6 +4,7 @@
 //! fonts and the module carry a hash of their content in their names, so they can be cached for ever.
 
 mod files;
+mod names;
 mod order;
 mod pack;
 mod wasm;

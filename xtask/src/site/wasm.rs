@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::output;
 use crate::process;
 use crate::site::files::{self, SiteFile};
-use crate::site::order;
+use crate::site::{names, order};
 use crate::workspace::Workspace;
 
 /// The module, as the loader and the boot script name it before hashing.
@@ -115,11 +115,20 @@ pub(crate) fn bind(workspace: &Workspace, module: &Path) -> Result<Vec<SiteFile>
     run(module, folder.path())
         .map_err(|error| Error::Bindgen { path: module.to_path_buf(), detail: format!("{error:#}") })?;
     let mut files = files::read_folder(folder.path())?;
-    for file in files.iter_mut().filter(|file| file.name == MODULE) {
-        file.bytes = order::by_likeness(&file.bytes)
-            .map_err(|error| Error::Bindgen { path: module.to_path_buf(), detail: error.to_string() })?;
-    }
+    let failed = |detail: String| Error::Bindgen { path: module.to_path_buf(), detail };
+    let place = |name: &str| files.iter().position(|file| file.name == name);
+    let (Some(bound), Some(loader)) = (place(MODULE), place(LOADER)) else {
+        return Err(failed(format!("it made no {MODULE} or no {LOADER}")));
+    };
+    let packed = packed(&files[bound].bytes, &String::from_utf8_lossy(&files[loader].bytes));
+    (files[bound].bytes, files[loader].bytes) = packed.map_err(|error| failed(error.to_string()))?;
     Ok(files)
+}
+
+/// Module and loader as they weigh least.
+fn packed(module: &[u8], loader: &str) -> std::result::Result<(Vec<u8>, Vec<u8>), order::Error> {
+    let (module, loader) = names::shortened(module, loader)?;
+    Ok((order::by_likeness(&module)?, loader.into_bytes()))
 }
 
 fn own_toolchain_has_target() -> Result<bool> {
