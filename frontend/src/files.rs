@@ -59,7 +59,7 @@ fn open_as(page: Page, file: &File, name: String) {
         match read(&file, &name).await {
             Ok(Content::Text(text)) => take(page, &name, &text),
             Ok(Content::Gguf(architecture)) => {
-                show_model(page, own_model(page, &name, Source::Gguf, *architecture, None));
+                show_model(page, opened_model(page, &name, Source::Gguf, *architecture, None));
             }
             Err(sentence) => page.refuse(&format!("{name}: {sentence}")),
         }
@@ -136,7 +136,7 @@ fn take(page: Page, name: &str, text: &str) {
         Some(run) => run.map(|run| show_run(page, run)),
         None => read_config_and_value(text, Unknown::Warn)
             .map(|(architecture, config)| {
-                show_model(page, own_model(page, name, Source::Config, architecture, Some(config)));
+                show_model(page, opened_model(page, name, Source::Config, architecture, Some(config)));
             })
             .map_err(|error| error.to_string()),
     };
@@ -171,15 +171,26 @@ fn show_run(page: Page, run: Run) {
     });
 }
 
-fn own_model(
+fn opened_model(
     page: Page,
-    name: &str,
+    file: &str,
     source: Source,
     architecture: Architecture,
     config: Option<Value>,
 ) -> Model {
     let kind = architecture.model_type().unwrap_or("own config").to_owned();
     let shown = architecture.name().unwrap_or(&kind).to_owned();
+    own_model(page, (&shown, file), source, architecture, config)
+}
+
+/// A version of the reader's own: `shown (name)`, or `shown (name, 2)` where another is called so.
+pub(crate) fn own_model(
+    page: Page,
+    (shown, name): (&str, &str),
+    source: Source,
+    architecture: Architecture,
+    config: Option<Value>,
+) -> Model {
     let plain = format!("{shown} ({name})");
     page.opened.with_untracked(|opened| {
         let is_new = |label: &String| opened.models.iter().all(|model| model.name != *label);
@@ -188,7 +199,7 @@ fn own_model(
         Model {
             id: format!("{}{number}", Model::OWN),
             name: labels.into_iter().find(is_new).unwrap_or_default(),
-            family: kind.clone(),
+            family: architecture.model_type().unwrap_or("own config").to_owned(),
             source,
             architecture,
             config,
@@ -196,7 +207,8 @@ fn own_model(
     })
 }
 
-fn show_model(page: Page, model: Model) {
+/// Adds a version of the reader's own to those that are shown.
+pub(crate) fn show_model(page: Page, model: Model) {
     let id = model.id.clone();
     page.opened.update(|opened| opened.models.push(Shared::new(model)));
     // A config that is opened beside a log is the model of the log.

@@ -7,8 +7,10 @@ mod comparison;
 mod controls;
 mod curves;
 mod derivation;
+mod edit;
 mod engine;
 mod exports;
+mod fields;
 mod formats;
 mod keys;
 mod layers;
@@ -44,6 +46,7 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
                 {layers::layer_strips(page)}
                 {comparison::comparison(page)}
                 {breakdown::breakdown(page)}
+                {edit::edit(page)}
             </main>
         </div>
     }
