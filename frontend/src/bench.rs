@@ -5,7 +5,7 @@ use std::cell::Cell;
 use kvscope_charts::figures::{GrowthInput, GrowthScale, Provenance, Series, sample_contexts};
 use kvscope_charts::palette::assign_colours;
 use kvscope_charts::{Growth, Size, Theme};
-use kvscope_sizing::{Bytes, Settings, StateModel, Tokens, UnitSystem, catalogue};
+use kvscope_sizing::{ByteKind, Bytes, Settings, StateModel, Tokens, UnitSystem, catalogue};
 use leptos::prelude::*;
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
@@ -81,6 +81,7 @@ fn measure() -> String {
                 domain: DOMAIN,
                 scale: GrowthScale::Log,
                 units: UnitSystem::Decimal,
+                bytes: ByteKind::Resident,
                 size: FIGURE,
                 measured: &[],
                 limits: &[],

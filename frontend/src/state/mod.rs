@@ -12,7 +12,7 @@ use kvscope_charts::figures::Hit;
 use kvscope_charts::scene::Point;
 use kvscope_protocol::run::Run;
 use kvscope_protocol::{Room, ViewState};
-use kvscope_sizing::{Bytes, Tokens};
+use kvscope_sizing::{ByteKind, Bytes, Tokens};
 use leptos::prelude::*;
 
 pub(crate) use look::{Look, THEMES, ink};
@@ -101,6 +101,8 @@ pub(crate) struct Page {
     /// Bytes; zero, which no view has, where none are given.
     memory: Memo<u64>,
     chosen: Memo<Shared<models::ChosenSet>>,
+    /// Of the same versions, what the growth figure draws.
+    drawn: Memo<Shared<models::ChosenSet>>,
     /// The id of the version whose layers are explained.
     selected: Memo<Option<String>>,
 }
@@ -115,12 +117,26 @@ impl Page {
             let (ids, settings) = view.with(|view| (view.models.clone(), view.settings()));
             let own = opened.with(|opened| opened.models.clone());
             let engine =
-                view.with(|view| view.engine_settings().map(|settings| (view.engine.clone(), settings)));
+                view.with(|view| view.grown_settings().map(|settings| (view.engine.clone(), settings)));
             let set = match before {
                 Some(before) if before.is_of(&ids, &settings, &own) => before.clone(),
                 _ => Shared::new(models::ChosenSet::new(ids, settings, own)),
             };
             if set.engine == engine { set } else { Shared::new(set.beside(engine)) }
+        });
+        // It changes with these two alone, as the address has them.
+        let asked = Memo::new(move |_| {
+            view.with(|view| {
+                Some(view.bytes.name().to_owned() + &view.gpus.map_or(String::new(), |gpus| gpus.key()))
+            })
+        });
+        let drawn = Memo::new(move |_| {
+            asked.track();
+            let set = chosen.get();
+            match view.with_untracked(|view| (view.bytes, view.gpus)) {
+                (ByteKind::Resident, None) => set,
+                (bytes, gpus) => Shared::new(set.asked_for(bytes, gpus)),
+            }
         });
         let selected = Memo::new(move |_| {
             let wanted = view.with(|view| view.selected.clone());
@@ -144,6 +160,7 @@ impl Page {
             batch: Memo::new(move |_| view.with(|view| view.batch)),
             memory: Memo::new(move |_| view.with(|view| view.memory.map_or(0, Bytes::get))),
             chosen,
+            drawn,
             selected,
         };
         address::follow(page);
@@ -184,6 +201,11 @@ impl Page {
     /// The chosen versions with their state under the settings, in order. Tracked.
     pub(crate) fn chosen(&self) -> Shared<models::ChosenSet> {
         self.chosen.get()
+    }
+
+    /// The same versions, asked for the bytes that the growth figure draws. Tracked.
+    pub(crate) fn drawn(&self) -> Shared<models::ChosenSet> {
+        self.drawn.get()
     }
 
     /// The version whose layers are explained. Tracked.

@@ -5,9 +5,9 @@ use kvscope_sizing::engine::{
     Engine, EngineKind, EngineSize, Query, Reservation, Room, logical_bytes, logical_curve, ranks,
     reservation, reserved_bytes, reserved_curve, settings_in, size_in_engine,
 };
-use kvscope_sizing::plan::Subject;
+use kvscope_sizing::plan::{Gpus, Left, Subject, left};
 use kvscope_sizing::{
-    Architecture, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, find_entry,
+    Architecture, ByteKind, Bytes, CatalogueEntry, LargestContext, Settings, StateModel, Tokens, find_entry,
 };
 use serde_json::Value;
 
@@ -54,6 +54,10 @@ pub(crate) struct ChosenSet {
     pub(crate) settings: Settings,
     /// Whose reserved bytes stand beside the logical ones, with its settings.
     pub(crate) engine: Option<(Engine, Settings)>,
+    /// Which bytes are asked for; an engine stands beside resident ones alone.
+    pub(crate) bytes: ByteKind,
+    /// GPUs whose memory beside weights is compared with resident bytes.
+    pub(crate) gpus: Option<Gpus>,
     ids: Vec<String>,
     own: Vec<Shared<Model>>,
 }
@@ -72,13 +76,22 @@ type Found = (String, Result<Shared<Model>, String>);
 
 impl ChosenSet {
     pub(super) fn new(ids: Vec<String>, settings: Settings, own: Vec<Shared<Model>>) -> Self {
-        Self { list: size_all(&find_all(&ids, &own), &settings), settings, engine: None, ids, own }
+        let list = size_all(&find_all(&ids, &own), &settings);
+        Self { list, settings, engine: None, bytes: ByteKind::Resident, gpus: None, ids, own }
     }
 
     /// The same versions beside an engine.
     pub(super) fn beside(&self, engine: Option<(Engine, Settings)>) -> Self {
         let (list, settings) = (self.list.clone(), self.settings.clone());
-        Self { list, settings, engine, ids: self.ids.clone(), own: self.own.clone() }
+        let (ids, own) = (self.ids.clone(), self.own.clone());
+        Self { list, settings, engine, bytes: self.bytes, gpus: self.gpus, ids, own }
+    }
+
+    /// The same versions asked for some bytes, and beside GPUs; engines and GPUs hold resident bytes alone.
+    pub(super) fn asked_for(&self, bytes: ByteKind, gpus: Option<Gpus>) -> Self {
+        let is_resident = bytes == ByteKind::Resident;
+        let engine = self.engine.clone().filter(|_| is_resident);
+        Self { bytes, gpus: gpus.filter(|_| is_resident), ..self.beside(engine) }
     }
 
     /// Whether it would come out the same.
@@ -115,13 +128,13 @@ impl ChosenSet {
         Some(question(&query, contexts).map_err(|error| error.to_string()))
     }
 
-    /// Logical bytes of a batch as they stand beside what an engine reserves; none where there is nothing to ask about.
+    /// Logical bytes of a batch as they stand beside what an engine reserves.
     pub(crate) fn logical(&self, chosen: &Chosen, at: (Tokens, u64)) -> Result<Bytes, String> {
         let state = chosen.state.as_ref().map_err(Clone::clone)?;
         let bytes = |query: &Query<'_>| logical_bytes(query, state).map_err(|error| error.to_string());
-        match self.query(chosen, at) {
+        match self.query(chosen, at).filter(|_| self.bytes == ByteKind::Resident) {
             Some(query) => bytes(&query),
-            None => state.resident(at.0, at.1).map_err(|error| error.to_string()),
+            None => state.bytes_of(self.bytes, at.0, at.1).map_err(|error| error.to_string()),
         }
     }
 
@@ -129,6 +142,9 @@ impl ChosenSet {
     /// no figure.
     pub(crate) fn logical_curve(&self, chosen: &Chosen, contexts: &[Tokens], batch: u64) -> Vec<Bytes> {
         let Ok(state) = &chosen.state else { return Vec::new() };
+        if self.bytes != ByteKind::Resident {
+            return contexts.iter().map_while(|n| state.bytes_of(self.bytes, *n, batch).ok()).collect();
+        }
         let first = contexts.first().copied().unwrap_or_default();
         let query = self.query(chosen, (first, batch));
         query.and_then(|query| logical_curve(&query, state, contexts).ok()).unwrap_or_default()
@@ -207,6 +223,13 @@ impl ChosenSet {
         memory: Bytes,
     ) -> Option<Result<Option<u64>, String>> {
         self.in_room(chosen, 1, memory, |room| room.largest_batch(context))
+    }
+
+    /// What GPUs leave beside the version's weights, and the longest context of a batch that fits it.
+    pub(crate) fn left(&self, chosen: &Chosen, batch: u64, gpus: Gpus) -> Option<Result<Left, String>> {
+        let (model, state) = (chosen.model.as_ref()?, chosen.state.as_ref().ok()?);
+        let query = self.query(chosen, (Tokens::default(), batch))?;
+        Some(left(&model.subject(), state, &query, gpus).map_err(|error| error.to_string()))
     }
 
     fn in_room<T>(

@@ -15,7 +15,7 @@ pub(crate) fn Choice(
     let page = expect_context::<crate::state::Page>();
     let button = |(place, name): (usize, &&'static str)| {
         view! {
-            <button type="button" aria-pressed=truth(move || chosen(page) == place) on:click=on(move |_| choose(page, place))>
+            <button type="button" data-option=*name aria-pressed=truth(move || chosen(page) == place) on:click=on(move |_| choose(page, place))>
                 {*name}
             </button>
         }

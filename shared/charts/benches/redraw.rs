@@ -7,7 +7,7 @@ use kvscope_charts::figures::{GrowthInput, GrowthScale, Provenance, Series, samp
 use kvscope_charts::paint::{drawing, svg};
 use kvscope_charts::palette::assign_colours;
 use kvscope_charts::{Growth, Size, Theme};
-use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem};
 use plotters_backend::{
     BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
 };
@@ -118,6 +118,7 @@ fn layout(contexts: &[Tokens], series: &[Series]) -> Growth {
         domain: DOMAIN,
         scale: GrowthScale::Log,
         units: UnitSystem::Decimal,
+        bytes: ByteKind::Resident,
         size: Size::new(900.0, 420.0),
         measured: &[],
         limits: &[],

@@ -1,6 +1,6 @@
 //! The finding as a sentence, made from the series at the cursor.
 
-use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem};
 
 use crate::label;
 
@@ -13,6 +13,8 @@ pub struct HeadlineInput<'a> {
     pub batch: u64,
     /// Units of the figures.
     pub units: UnitSystem,
+    /// Which bytes they are.
+    pub bytes: ByteKind,
     /// Each model's name and its bytes for the whole batch: logical ones, or those that the engine reserves.
     pub values: &'a [(&'a str, Bytes)],
     /// The engine whose bytes they are; none for logical ones.
@@ -34,10 +36,11 @@ pub struct Reserved<'a> {
 ///
 /// ```
 /// # use kvscope_charts::headline::{HeadlineInput, headline};
-/// # use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+/// # use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem};
 /// let values = [("MiniMax-M2.7", Bytes::new(25_395_200_000)), ("Qwen3.5-397B-A17B", Bytes::new(3_264_061_440))];
 /// let input = HeadlineInput {
-///     context: Tokens::new(100_000), batch: 1, units: UnitSystem::Decimal, values: &values, reserved: None,
+///     context: Tokens::new(100_000), batch: 1, units: UnitSystem::Decimal, bytes: ByteKind::Resident, values: &values,
+///     reserved: None,
 /// };
 /// assert_eq!(
 ///     headline(&input),
@@ -90,18 +93,27 @@ fn logical(input: &HeadlineInput, place: &str) -> String {
     let [top, bottom] = ends(input.values);
     let requests = requests(input.batch);
     let amount = top.bytes.display(input.units);
+    let (does, all_do, step) = match input.bytes {
+        ByteKind::Resident => ("keeps", "keep", ""),
+        ByteKind::Read => ("reads", "read", " a step"),
+        ByteKind::Persisted => ("persists", "persist", ""),
+        ByteKind::Transferred => ("transfers", "transfer", ""),
+    };
     if top.bytes == bottom.bytes {
         return match input.values.len() {
-            1 => format!("{place} {} keeps {amount} for {requests}.", top.names()),
-            2 => format!("{place} {} keep the same {amount} for {requests}.", top.names()),
-            count => format!("{place} all {count} models keep the same {amount} for {requests}."),
+            1 => format!("{place} {} {does} {amount}{step} for {requests}.", top.names()),
+            2 => format!("{place} {} {all_do} the same {amount}{step} for {requests}.", top.names()),
+            count => format!("{place} all {count} models {all_do} the same {amount}{step} for {requests}."),
         };
     }
+    let verb = |holders: &Holders<'_>| if holders.names.len() == 1 { does } else { all_do };
     format!(
-        "{place} {} {amount}{} for {requests}. {} {}{}{}{}.",
-        top.keep(),
+        "{place} {} {} {amount}{}{step} for {requests}. {} {} {}{}{}{}.",
+        top.names(),
+        verb(&top),
         top.each(),
-        bottom.keep(),
+        bottom.names(),
+        verb(&bottom),
         bottom.bytes.display(input.units),
         bottom.each(),
         difference(top.bytes, bottom.bytes),
@@ -153,10 +165,6 @@ impl<'a> Holders<'a> {
         names(&self.names)
     }
 
-    fn keep(&self) -> String {
-        format!("{} {}", self.names(), if self.names.len() == 1 { "keeps" } else { "keep" })
-    }
-
     fn each(&self) -> &'static str {
         if self.names.len() == 1 { "" } else { " each" }
     }
@@ -184,6 +192,7 @@ mod tests {
             context: Tokens::new(100_000),
             batch,
             units: UnitSystem::Decimal,
+            bytes: ByteKind::Resident,
             values: &values,
             reserved: None,
         })
@@ -199,6 +208,7 @@ mod tests {
                 context: Tokens::new(100_000),
                 batch: 1,
                 units: UnitSystem::Decimal,
+                bytes: ByteKind::Resident,
                 values: &values,
                 reserved: Some(Reserved { by: "vllm", ranks, refused }),
             })
@@ -255,6 +265,31 @@ mod tests {
             said(1, &[("A", 4_000), ("B", 4_000), ("C", 1_000), ("D", 1_000), ("E", 1_000), ("F", 1_000)]),
             "At 100,000 tokens A and B keep 4.00 kB each for one request. C and 3 others keep 1.00 kB each, \
              4.0 times less, the least of 6."
+        );
+    }
+
+    #[test]
+    fn other_bytes_have_verbs_of_their_own() {
+        let said = |bytes: ByteKind, values: &[(&str, Bytes)]| {
+            let units = UnitSystem::Decimal;
+            headline(&HeadlineInput {
+                context: Tokens::new(100_000),
+                batch: 1,
+                units,
+                bytes,
+                values,
+                reserved: None,
+            })
+        };
+        let [a, b] = [("A", Bytes::new(4_000)), ("B", Bytes::new(1_000))];
+        assert_eq!(
+            said(ByteKind::Read, &[a, b]),
+            "At 100,000 tokens A reads 4.00 kB a step for one request. B reads 1.00 kB, 4.0 times less."
+        );
+        assert_eq!(said(ByteKind::Persisted, &[a]), "At 100,000 tokens A persists 4.00 kB for one request.");
+        assert_eq!(
+            said(ByteKind::Transferred, &[b, ("C", b.1)]),
+            "At 100,000 tokens B and C transfer the same 1.00 kB for one request."
         );
     }
 

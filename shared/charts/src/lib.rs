@@ -21,7 +21,7 @@
 //! use kvscope_charts::figures::{Cursor, GrowthInput, GrowthScale, Provenance, Series, sample_contexts};
 //! use kvscope_charts::palette::assign_colours;
 //! use kvscope_charts::{Growth, Size, Theme, paint};
-//! use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+//! use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem};
 //!
 //! let domain = (Tokens::new(1024), Tokens::new(1 << 20));
 //! let contexts = sample_contexts(domain, 400, &[Tokens::new(100_000)]);
@@ -40,6 +40,7 @@
 //!     domain,
 //!     scale: GrowthScale::Log,
 //!     units: UnitSystem::Decimal,
+//!     bytes: ByteKind::Resident,
 //!     size: Size::new(900.0, 420.0),
 //!     measured: &[],
 //!     limits: &[],
@@ -66,6 +67,7 @@ pub mod headline;
 pub mod label;
 pub mod paint;
 pub mod palette;
+pub mod runs;
 pub mod scale;
 pub mod scene;
 pub mod text;

@@ -14,7 +14,7 @@ use kvscope_charts::figures::{
 use kvscope_charts::headline::{HeadlineInput, headline};
 use kvscope_charts::paint::svg::svg;
 use kvscope_charts::{Growth, Heading, Latency, Layers, Residuals, Scene, Size, Theme, titled};
-use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem};
 
 fn compare(name: &str, scene: &Scene, theme: &Theme) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.svg"));
@@ -178,6 +178,7 @@ fn growth_as_an_export() {
         context: CURSOR,
         batch: 1,
         units: UnitSystem::Decimal,
+        bytes: ByteKind::Resident,
         values: &values,
         reserved: None,
     });
@@ -200,6 +201,7 @@ fn growth_crowded() {
         domain: DOMAIN,
         scale: GrowthScale::Log,
         units: UnitSystem::Decimal,
+        bytes: ByteKind::Resident,
         size: Size::new(900.0, 420.0),
         measured: &[],
         limits: &[],

@@ -9,7 +9,7 @@ use kvscope_charts::figures::{
 use kvscope_charts::palette::SeriesColour;
 use kvscope_charts::scene::Node;
 use kvscope_charts::{Growth, Layers, Point, Scene, Size};
-use kvscope_sizing::{Bytes, Tokens, UnitSystem};
+use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem};
 
 const WIDTHS: [f64; 7] = [320.0, 360.0, 480.0, 600.0, 744.0, 900.0, 1800.0];
 
@@ -51,6 +51,7 @@ fn crowded(count: u64, size: Size) -> Growth {
         domain: DOMAIN,
         scale: GrowthScale::Log,
         units: UnitSystem::Binary,
+        bytes: ByteKind::Resident,
         size,
         measured: &[],
         limits: &common::limits(),
@@ -83,6 +84,7 @@ fn contexts_at_a_level_are_written_apart() {
     let limit = Limit {
         bytes: Bytes::new(60_000_000_000),
         label: "60 GB".to_owned(),
+        colour: None,
         crossings: crossings.map(|n| (colour, Tokens::new(n))).to_vec(),
     };
     for width in WIDTHS {
@@ -92,6 +94,7 @@ fn contexts_at_a_level_are_written_apart() {
             domain: DOMAIN,
             scale: GrowthScale::Log,
             units: UnitSystem::Decimal,
+            bytes: ByteKind::Resident,
             size: Size::new(width, 380.0),
             measured: &[],
             limits: std::slice::from_ref(&limit),
@@ -302,6 +305,7 @@ fn narrow_zooms_keep_their_ticks() {
                 domain,
                 scale: GrowthScale::Log,
                 units: UnitSystem::Decimal,
+                bytes: ByteKind::Resident,
                 size: Size::new(width, 300.0),
                 measured: &[],
                 limits: &[],
@@ -373,6 +377,7 @@ fn a_series_that_ends_early_has_no_value_beyond_its_end() {
             domain: (Tokens::new(1024), Tokens::new(4096)),
             scale: GrowthScale::Log,
             units: UnitSystem::Decimal,
+            bytes: ByteKind::Resident,
             size: Size::new(900.0, 300.0),
             measured: &[],
             limits: &[],
@@ -400,6 +405,7 @@ fn impossible_figures_are_refused() {
             domain: (Tokens::new(domain.0), Tokens::new(domain.1)),
             scale: GrowthScale::Log,
             units: UnitSystem::Decimal,
+            bytes: ByteKind::Resident,
             size: Size::new(width, 300.0),
             measured: &[],
             limits: &[],

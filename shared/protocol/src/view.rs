@@ -11,7 +11,8 @@ mod versions;
 
 use kvscope_sizing::claims::VerdictKind;
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
+use kvscope_sizing::plan::Gpus;
+use kvscope_sizing::{ByteKind, Bytes, IndexFormat, KvFormat, Settings, StateFormat, Tokens, UnitSystem};
 
 pub use engine::{EngineSetting, Standing};
 pub use link::LinkNotice;
@@ -52,6 +53,10 @@ pub struct ViewState {
     pub engine_own: Settings,
     /// Bytes for state on one rank, which the largest context and batch that fit are found for.
     pub memory: Option<Bytes>,
+    /// GPUs whose memory beside each version's weights is compared with its curve.
+    pub gpus: Option<Gpus>,
+    /// Which bytes the growth figure draws.
+    pub bytes: ByteKind,
     /// Units of byte figures.
     pub units: UnitSystem,
     /// The byte axis.
@@ -156,6 +161,8 @@ impl Default for ViewState {
             engine: Engine::newest(EngineKind::Logical),
             engine_own: Settings::default(),
             memory: None,
+            gpus: None,
+            bytes: ByteKind::Resident,
             units: UnitSystem::Decimal,
             scale: AxisScale::Log,
             selected: None,

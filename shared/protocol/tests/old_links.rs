@@ -2,7 +2,7 @@
 
 use kvscope_protocol::{EngineSetting, ListView, PlansView, Room, VersionsView, ViewState};
 use kvscope_sizing::engine::EngineKind;
-use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, UnitSystem};
+use kvscope_sizing::{ByteKind, IndexFormat, KvFormat, StateFormat, UnitSystem};
 
 const LINKS: &str = include_str!("data/old_links.txt");
 
@@ -59,6 +59,11 @@ fn described(state: &ViewState) -> String {
     if state.list != ListView::default() {
         let turned = if state.list.descends { "-" } else { "" };
         words.push(format!("by {turned}{} of {:?}", state.list.column.name(), state.list.filter));
+    }
+    // And these from before GPUs and other bytes than resident ones.
+    words.extend(state.gpus.map(|gpus| format!("on {gpus}")));
+    if state.bytes != ByteKind::Resident {
+        words.push(state.bytes.name().to_owned());
     }
     words.join(" ")
 }

@@ -16,7 +16,7 @@ use crate::{Bytes, Error, Result, record, sort_short, word_record};
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/hardware.rs"));
 
 /// One accelerator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Gpu {
     /// The file's name: `h200`.
     #[serde(rename = "gpu")]

@@ -69,7 +69,7 @@ pub use mixer::{
     Latent, Mixer, Recurrence, Recurrent, Reindex,
 };
 pub use model_files::{first_part, is_gguf_name, model_file};
-pub use service::WindowPolicy;
+pub use service::{ByteKind, WindowPolicy};
 pub use settings::{
     Chosen, Formats, GdnPrefillBackend, MambaCacheMode, MambaRadixStrategy, MlaStorage, NaiveFormula,
     PoolRatio, Settings,

@@ -43,6 +43,35 @@ pub enum WindowPolicy {
     Zero,
 }
 
+/// The four figures that a batch has at a context.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum ByteKind {
+    /// Held in memory.
+    #[default]
+    Resident,
+    /// Read by one decode step.
+    Read,
+    /// Kept by a disk prefix store, windows as [`WindowPolicy::AtEnd`] has them.
+    Persisted,
+    /// Sent by a prefill worker to a decode worker.
+    Transferred,
+}
+
+impl ByteKind {
+    /// Every one, in the order of the page.
+    pub const ALL: [Self; 4] = [Self::Resident, Self::Read, Self::Persisted, Self::Transferred];
+
+    /// The word on the command line, in links and on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Resident => "resident",
+            Self::Read => "read",
+            Self::Persisted => "persisted",
+            Self::Transferred => "transferred",
+        }
+    }
+}
+
 impl StateComponent {
     /// Bytes of one layer that a decode worker must receive to go on after `n` tokens.
     pub fn transfer_bytes(&self, n: Tokens) -> Result<Bytes> {
@@ -82,6 +111,16 @@ impl StateComponent {
 }
 
 impl StateModel {
+    /// The bytes of `kind` of `batch` requests of `n` tokens.
+    pub fn bytes_of(&self, kind: ByteKind, n: Tokens, batch: u64) -> Result<Bytes> {
+        match kind {
+            ByteKind::Resident => self.resident(n, batch),
+            ByteKind::Read => self.read_per_step(n, batch),
+            ByteKind::Persisted => self.persisted(n, batch, WindowPolicy::default()),
+            ByteKind::Transferred => self.transferred(n, batch),
+        }
+    }
+
     /// Bytes that a prefill worker sends for `batch` requests of `n` tokens.
     pub fn transferred(&self, n: Tokens, batch: u64) -> Result<Bytes> {
         self.total(batch, |component| component.transfer_bytes(n))

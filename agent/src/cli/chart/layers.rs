@@ -1,6 +1,6 @@
 use clap::Args;
 use kvscope_charts::versions;
-use kvscope_protocol::AxisScale;
+use kvscope_protocol::ViewState;
 use kvscope_sizing::engine::{Engine, EngineKind};
 
 use super::Written;
@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         assumed.push((one.model.shown.as_str(), one.warnings(n, batch, &settings)?));
     }
     let logical = Engine::newest(EngineKind::Logical);
-    let origin = written.origin(asked.link(&models, &logical, &settings, at, AxisScale::Log))?;
+    let origin = written.origin(asked.link(&models, &logical, &settings, at, ViewState::default()))?;
     let versions = models.iter().map(super::shown::Shown::version).collect::<Vec<_>>();
     let question = asked.question(&versions, &logical, &settings, at, written.width());
     let export = versions::layers(&question, &assumed, origin).map_err(Failure::input)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_charts::versions;
-use kvscope_protocol::{AxisScale, ViewState};
+use kvscope_protocol::ViewState;
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::{Settings, StateModel, Tokens, UnitSystem, Warning};
 
@@ -71,14 +71,15 @@ impl Asked {
         if self.units == "GiB" { UnitSystem::Binary } else { UnitSystem::Decimal }
     }
 
-    /// The page's link to the same view, from its `?` on; empty where a link cannot say it: files are not in links.
+    /// The page's link to the same view, `figure` with what was asked, from its `?` on; empty where a link cannot say it: files
+    /// are not in links.
     pub(super) fn link(
         &self,
         versions: &[Shown],
         engine: &Engine,
         settings: &Settings,
         (context, batch): (Tokens, u64),
-        scale: AxisScale,
+        figure: ViewState,
     ) -> String {
         if versions.iter().any(|one| one.model.entry.is_none()) {
             return String::new();
@@ -93,8 +94,7 @@ impl Asked {
             engine: engine.clone(),
             engine_own: settings.clone(),
             units: self.units(),
-            scale,
-            ..ViewState::default()
+            ..figure
         };
         let query = view.to_query();
         let (opened, notices) = ViewState::from_query(&query);
@@ -113,7 +113,7 @@ impl Shown {
             name: &self.name,
             label: &self.model.shown,
             colour: self.colour,
-            architecture: &self.model.architecture,
+            subject: self.model.subject(),
             state: &self.state,
         }
     }

@@ -63,12 +63,12 @@ pub(super) fn beside(page: Page) -> AnyView {
 
 /// `lead` and `one rank of 8`; nothing where figures are of the whole model.
 pub(super) fn rank(page: Page, lead: &str) -> String {
-    one_rank(lead, page.chosen().ranks().unwrap_or(1))
+    one_rank(lead, page.drawn().ranks().unwrap_or(1))
 }
 
 /// What says that logical bytes are not divided by ranks that hold other tokens.
 pub(super) fn every_token(page: Page) -> &'static str {
-    match &page.chosen().engine {
+    match &page.drawn().engine {
         Some((_, settings)) if settings.dcp() > 1 => ", every token",
         _ => "",
     }

@@ -4,7 +4,7 @@ use kvscope_charts::figures::{GrowthInput, Hit, contexts_around};
 use kvscope_charts::scene::Point;
 use kvscope_charts::{Growth, Size};
 use kvscope_protocol::AxisScale;
-use kvscope_sizing::Tokens;
+use kvscope_sizing::{ByteKind, Tokens};
 use leptos::ev;
 use leptos::prelude::*;
 
@@ -115,6 +115,7 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
 
     view! {
         <div class="bar">
+            <Choice label="Which bytes" options=&["resident", "read", "persisted", "transferred"] chosen=bytes_place choose=set_bytes/>
             <Choice label="Byte axis" options=&["log", "linear", "× first"] chosen=scale_place choose=set_scale/>
             {units_choice()}
             {figure_bar(page, "growth", table_is_open, Arc::new(move |origin| exports::growth(page, origin)))}
@@ -141,13 +142,16 @@ pub(super) fn growth_chart(page: Page) -> AnyView {
 }
 
 fn growth(page: Page, curves: &Curves, domain: (Tokens, Tokens), width: f64) -> Option<Shared<Drawn>> {
-    let limits: Vec<_> = curves.room.iter().map(Room::level).collect();
+    let units = page.view(|view| view.units);
+    let mut limits: Vec<_> = curves.room.iter().map(Room::level).collect();
+    limits.extend(curves.beside_weights.iter().flat_map(|left| left.levels(units)));
     let input = GrowthInput {
         contexts: &curves.contexts,
         series: &curves.lines,
         domain,
         scale: exports::scale(page),
-        units: page.view(|view| view.units),
+        units,
+        bytes: page.drawn().bytes,
         size: Size::new(width, (width * 0.46).clamp(300.0, 560.0)),
         measured: &[],
         limits: &limits,
@@ -174,4 +178,12 @@ fn scale_place(page: Page) -> usize {
 
 fn set_scale(page: Page, place: usize) {
     page.change(Step::Push, |view| view.scale = AxisScale::ALL[place]);
+}
+
+fn bytes_place(page: Page) -> usize {
+    page.view(|view| view.bytes) as usize
+}
+
+fn set_bytes(page: Page, place: usize) {
+    page.change(Step::Push, |view| view.bytes = ByteKind::ALL[place]);
 }

@@ -1,4 +1,7 @@
 use kvscope_protocol::{MOST_REQUESTS, ViewState};
+use kvscope_sizing::cost::Operand;
+use kvscope_sizing::hardware::gpus;
+use kvscope_sizing::plan::Gpus;
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
 use leptos::prelude::*;
 
@@ -40,6 +43,32 @@ fn request(page: Page) -> AnyView {
             exact=words(move || page.memory().map_or(String::new(), |memory| memory.get().to_string()))
             take=Box::new(move |text| take_memory(page, text))
             usual="not given"
+        />
+        <FormatSelect
+            label="GPU"
+            names=gpus().iter().map(|gpu| gpu.id.as_str()).collect()
+            chosen=|page| page.view(|view| view.gpus.map(|gpus| gpus.gpu.id.as_str()))
+            choose=choose_gpu
+            usual="none"
+        />
+        <TextBox
+            label="GPUs"
+            name="GPUs that share each request"
+            unit=""
+            value=Box::new(move || page.view(|view| view.gpus.map_or(String::new(), |gpus| gpus.count.to_string())))
+            take=Box::new(move |text| take_count(page, text))
+            usual="of no kind"
+        />
+        <FormatSelect
+            label="weights on them"
+            names=Operand::ALL.map(Operand::name).to_vec()
+            chosen=|page| page.view(|view| view.gpus?.weights.map(Operand::name))
+            choose=|page, name| {
+                page.change(Step::Push, |view| {
+                    let weights = name.and_then(|name| name.parse().ok());
+                    view.gpus = view.gpus.map(|gpus| Gpus { weights, ..gpus });
+                });
+            }
         />
         {format_controls(page)}
     }
@@ -104,5 +133,23 @@ fn take_memory(page: Page, text: &str) -> Result<(), String> {
     let given = (!text.trim().is_empty()).then(|| ViewState::memory(text)).transpose();
     let given = given.map_err(|why| format!("memory: {why}"))?;
     page.change(Step::Push, |view| view.memory = given);
+    Ok(())
+}
+
+fn choose_gpu(page: Page, id: Option<String>) {
+    page.change(Step::Push, |view| {
+        let (count, weights) = view.gpus.map_or((1, None), |gpus| (gpus.count, gpus.weights));
+        view.gpus = id.and_then(|id| Gpus::new(&id, count, weights).ok());
+    });
+}
+
+fn take_count(page: Page, text: &str) -> Result<(), String> {
+    let Some(gpus) = untrack(|| page.view(|view| view.gpus)) else {
+        return Err("GPUs: choose which first".to_owned());
+    };
+    let count = parse_count(text).map_err(|why| format!("GPUs: {why}"))?;
+    let gpus =
+        Gpus::new(&gpus.gpu.id, count, gpus.weights).map_err(|error| format!("GPUs: {}", error.what()))?;
+    page.change(Step::Push, |view| view.gpus = Some(gpus));
     Ok(())
 }

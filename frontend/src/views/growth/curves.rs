@@ -2,8 +2,10 @@
 
 use kvscope_charts::Growth;
 use kvscope_charts::figures::{Cursor, Limit, Provenance, Series, sample_contexts};
+use kvscope_charts::versions::level;
 use kvscope_sizing::engine::{Engine, EngineKind};
-use kvscope_sizing::{Bytes, LargestContext, Tokens};
+use kvscope_sizing::plan::{Gpus, Left};
+use kvscope_sizing::{ByteKind, Bytes, LargestContext, Tokens, UnitSystem};
 
 use crate::state::{Chosen, Page};
 
@@ -13,6 +15,7 @@ pub(super) struct Curves {
     pub(super) contexts: Vec<Tokens>,
     pub(super) lines: Vec<Series>,
     pub(super) room: Option<Room>,
+    pub(super) beside_weights: Option<BesideWeights>,
     /// Ranks of which the lines are of one; none without an engine.
     pub(super) ranks: Option<u64>,
 }
@@ -32,6 +35,28 @@ pub(super) struct Room {
     pub(super) longest: Vec<(Chosen, Result<LargestContext, String>)>,
 }
 
+/// What GPUs leave beside the weights of each version, or why that is not known.
+#[derive(Debug)]
+pub(super) struct BesideWeights {
+    pub(super) gpus: Gpus,
+    pub(super) left: Vec<(Chosen, Result<Left, String>)>,
+}
+
+impl BesideWeights {
+    fn of(page: Page, gpus: Gpus) -> Self {
+        let (set, batch) = (page.drawn(), page.batch());
+        let left = |chosen: &Chosen| Some((chosen.clone(), set.left(chosen, batch, gpus)?));
+        Self { gpus, left: set.list.iter().filter_map(left).collect() }
+    }
+
+    /// A level for each version.
+    pub(super) fn levels(&self, units: UnitSystem) -> impl Iterator<Item = Limit> {
+        self.left.iter().filter_map(move |(chosen, left)| {
+            level((&chosen.name, chosen.colour), self.gpus, left.as_ref().ok()?, units)
+        })
+    }
+}
+
 impl Room {
     pub(super) fn of(page: Page, memory: Bytes) -> Self {
         let (set, batch) = (page.chosen(), page.batch());
@@ -48,13 +73,14 @@ impl Room {
         Limit {
             bytes: self.memory,
             label: format!("{} for state", self.memory.as_given()),
+            colour: None,
             crossings: self.longest.iter().filter_map(crossing).collect(),
         }
     }
 }
 
 pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves {
-    let (chosen, batch) = (page.chosen(), page.batch());
+    let (chosen, batch) = (page.drawn(), page.batch());
     let kinks = chosen.sized().flat_map(|(_, state)| state.kinks());
     let ends = chosen.sized().filter_map(|(chosen, _)| allowed(chosen));
     let kinks: Vec<Tokens> = kinks.chain(ends).collect();
@@ -73,8 +99,10 @@ pub(super) fn curves(page: Page, domain: (Tokens, Tokens), width: f64) -> Curves
         allowed: allowed(chosen),
     };
     let lines = chosen.sized().map(|(chosen, _)| line(chosen)).collect();
-    let room = page.memory().map(|memory| Room::of(page, memory));
-    Curves { contexts, lines, room, ranks: chosen.ranks() }
+    let is_resident = chosen.bytes == ByteKind::Resident;
+    let room = page.memory().filter(|_| is_resident).map(|memory| Room::of(page, memory));
+    let beside_weights = chosen.gpus.map(|gpus| BesideWeights::of(page, gpus));
+    Curves { contexts, lines, room, beside_weights, ranks: chosen.ranks() }
 }
 
 /// The longest context that the version's config allows.
@@ -110,7 +138,7 @@ pub(super) fn cursor(page: Page, growth: &Growth, context: Tokens, emphasis: Opt
     if sampled.values.iter().any(Option::is_some) {
         return Cursor { emphasis, ..sampled };
     }
-    let (chosen, batch) = (page.chosen(), page.batch());
+    let (chosen, batch) = (page.drawn(), page.batch());
     let sized = || chosen.sized().map(|(chosen, _)| chosen);
     let values = sized().map(|of| chosen.logical(of, (context, batch)).ok()).collect();
     let reserved = |of: &Chosen| chosen.reserved(of, (context, batch))?.ok();

@@ -3,7 +3,7 @@
 use kvscope_charts::export::{Export, Origin};
 use kvscope_charts::figures::{GrowthScale, Table};
 use kvscope_charts::label::one_rank;
-use kvscope_charts::versions::{self, Asked, USUAL_WIDTH, Version};
+use kvscope_charts::versions::{self, Asked, GrownOf, USUAL_WIDTH, Version};
 use kvscope_protocol::AxisScale;
 use kvscope_sizing::engine::{Engine, EngineKind, EngineSize, Quantity};
 use kvscope_sizing::{Bytes, Settings, Size, Warning, group_digits};
@@ -26,7 +26,7 @@ pub(super) fn scale(page: Page) -> GrowthScale {
 
 /// The growth figure.
 pub(super) fn growth(page: Page, origin: Origin) -> Result<Export, String> {
-    let set = page.chosen();
+    let set = page.drawn();
     let versions = versions(&set)?;
     let (engine, settings) = match &set.engine {
         Some((engine, settings)) => (engine.clone(), settings),
@@ -34,7 +34,8 @@ pub(super) fn growth(page: Page, origin: Origin) -> Result<Export, String> {
     };
     let limits: Vec<_> = page.memory().map(|memory| Room::of(page, memory).level()).into_iter().collect();
     let asked = asked(page, &versions, &engine, settings);
-    let grown = versions::growth(&asked, scale(page), &limits, origin).map_err(|why| why.to_string())?;
+    let of = GrownOf { bytes: set.bytes, scale: scale(page), limits: &limits, gpus: set.gpus };
+    let grown = versions::growth(&asked, &of, origin).map_err(|why| why.to_string())?;
     Ok(grown.export)
 }
 
@@ -62,7 +63,7 @@ fn versions(set: &ChosenSet) -> Result<Vec<Version<'_>>, String> {
             name: &chosen.name,
             label: model.label(),
             colour: chosen.colour,
-            architecture: &model.architecture,
+            subject: model.subject(),
             state,
         });
     }

@@ -19,6 +19,7 @@ mod room;
 mod tooltip;
 
 use kvscope_charts::headline::{HeadlineInput, Reserved, headline};
+use kvscope_charts::versions::bytes_of;
 use leptos::prelude::*;
 
 use crate::erased::{effect, part, words};
@@ -36,10 +37,10 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
     effect(move || document().set_title(&format!("{} · kvscope", finding(page))));
     view! {
         <div class="growth room">
-            <div class="finding">
+            <section class="finding" aria-label="Finding">
                 <h1>{part(move || whole_names(&finding(page)))}</h1>
                 <p class="quiet">{words(move || what_is_drawn(page))}</p>
-            </div>
+            </section>
             {controls::controls(page)}
             <main id="content">
                 {chart::growth_chart(page)}
@@ -55,7 +56,7 @@ pub(crate) fn GrowthRoom() -> impl IntoView {
 
 /// The headline: made from the figures at the context that is set, an engine's where there is one.
 fn finding(page: Page) -> String {
-    let (chosen, at) = (page.chosen(), (page.context(), page.batch()));
+    let (chosen, at) = (page.drawn(), (page.context(), page.batch()));
     let mut values = Vec::new();
     let mut refused = Vec::new();
     let mut unknown = None;
@@ -85,6 +86,7 @@ fn finding(page: Page) -> String {
         context: at.0,
         batch: at.1,
         units: page.view(|view| view.units),
+        bytes: chosen.bytes,
         values: &values,
         reserved: by.as_deref().map(|by| Reserved { by, ranks, refused: &refused }),
     })
@@ -104,11 +106,8 @@ pub(crate) fn whole_names(sentence: &str) -> AnyView {
 
 /// The quiet line: which bytes, in which formats, by which accounting.
 fn what_is_drawn(page: Page) -> String {
-    let requests = match page.batch() {
-        1 => "one request".to_owned(),
-        count => format!("{} requests", kvscope_sizing::group_digits(count)),
-    };
-    let accounting = match &page.chosen().engine {
+    let drawn = page.drawn();
+    let accounting = match &drawn.engine {
         None => "logical bytes".to_owned(),
         Some((engine, _)) => {
             let rank = match beside::rank(page, "") {
@@ -120,7 +119,7 @@ fn what_is_drawn(page: Page) -> String {
         }
     };
     let from = sources(page);
-    format!("Resident state of {requests} · {} · {accounting}{from}", formats::chosen(page))
+    format!("{} · {} · {accounting}{from}", bytes_of(drawn.bytes, page.batch()), formats::chosen(page))
 }
 
 /// ` · computed from config.json`, or what the versions that are shown were read from; nothing where none was read.

@@ -1,15 +1,62 @@
 //! What fits the memory that was given: the longest context and the most requests of each version, in words.
 
+use kvscope_sizing::plan::Left;
 use kvscope_sizing::{LargestContext, Tokens, counted};
 use leptos::prelude::*;
 
 use super::beside::rank;
-use super::curves::Curves;
+use super::curves::{BesideWeights, Curves};
 use crate::erased::nothing;
 use crate::state::{Chosen, Page};
 
-/// A line a version; nothing where no memory was given.
+/// A line a version for the memory that was given, and one for what GPUs leave beside weights.
 pub(super) fn room(page: Page, curves: &Curves) -> AnyView {
+    let left = curves.beside_weights.as_ref().map_or_else(nothing, |left| beside_weights(page, left));
+    view! { {in_memory(page, curves)}{left} }.into_any()
+}
+
+fn beside_weights(page: Page, left: &BesideWeights) -> AnyView {
+    let units = page.view(|view| view.units);
+    let line = |(chosen, left): &(Chosen, Result<Left, String>)| {
+        let (words, tokens) = match left {
+            Err(why) => (why.clone(), None),
+            Ok(Left { memory, longest, .. }) => match (&memory.does_not_fit, memory.state_bytes) {
+                (None, Some(room)) => {
+                    let (words, tokens) = length(chosen, *longest);
+                    (format!("{} left, {words}", room.display(units)), tokens)
+                }
+                (why, _) => (why.clone().unwrap_or_default(), None),
+            },
+        };
+        fit(chosen, words, tokens, None)
+    };
+    let lines: Vec<AnyView> = left.left.iter().map(line).collect();
+    let (gpus, batch) = (left.gpus, counted(page.batch(), "request", "requests"));
+    let words = format!(
+        "{gpus}: what each leaves beside weights, activations, graphs and what stays free, and the longest context of {batch}"
+    );
+    view! {
+        <p class="fits quiet">{words}</p>
+        <ul class="fits">{lines}</ul>
+    }
+    .into_any()
+}
+
+/// A line of the list.
+fn fit(chosen: &Chosen, words: String, tokens: Option<Tokens>, requests: Option<u64>) -> AnyView {
+    view! {
+        <li
+            data-fits=chosen.id.clone()
+            data-tokens=tokens.map(|tokens| tokens.get().to_string())
+            data-requests=requests.map(|most| most.to_string())
+        >
+            <b>{chosen.name.clone()}</b>": "{words}"."
+        </li>
+    }
+    .into_any()
+}
+
+fn in_memory(page: Page, curves: &Curves) -> AnyView {
     let Some(room) = &curves.room else { return nothing() };
     let set = page.chosen();
     let place = match &set.engine {
@@ -23,16 +70,7 @@ pub(super) fn room(page: Page, curves: &Curves) -> AnyView {
         };
         let requests = set.most_requests(chosen, page.context(), room.memory).and_then(Result::ok);
         let asked = requests.map_or(String::new(), |most| format!("; {}", requests_of(most, page.context())));
-        view! {
-            <li
-                data-fits=chosen.id.clone()
-                data-tokens=tokens.map(|tokens| tokens.get().to_string())
-                data-requests=requests.flatten().map(|most| most.to_string())
-            >
-                <b>{chosen.name.clone()}</b>": "{words}{asked}"."
-            </li>
-        }
-        .into_any()
+        fit(chosen, words + &asked, tokens, requests.flatten())
     };
     let lines: Vec<AnyView> = room.longest.iter().map(line).collect();
     let batch = counted(page.batch(), "request", "requests");

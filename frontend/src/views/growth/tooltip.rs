@@ -10,7 +10,7 @@ use crate::state::{Page, ink};
 /// Every curve at the pointer, largest first; the nearest one stressed.
 pub(super) fn tooltip(page: Page, width: f64, at: Point, hit: &Hit) -> AnyView {
     let units = page.view(|view| view.units);
-    let chosen_set = page.chosen();
+    let chosen_set = page.drawn();
     let sized: Vec<_> = chosen_set.sized().map(|(chosen, _)| chosen).collect();
     let row = |reading: &Reading| {
         let chosen = sized.get(reading.series)?;

@@ -75,7 +75,7 @@ pub(super) fn aligned(
         name: names[end],
         label: compared.ends[end].label(),
         colour: colours[end],
-        architecture: &compared.ends[end].architecture,
+        subject: compared.ends[end].subject(),
         state: &states[end],
     });
     let asked = Asked {

@@ -1,4 +1,4 @@
-use kvscope_sizing::{Bytes, Tokens, UnitSystem, group_digits};
+use kvscope_sizing::{ByteKind, Bytes, Tokens, UnitSystem, group_digits};
 
 use super::curves::{Curve, Curves, Readings, Ring, Rule, Spec};
 use super::{FigureError, Provenance, Standing, Table};
@@ -20,6 +20,7 @@ pub struct Growth {
     series: Vec<Series>,
     scale: GrowthScale,
     units: UnitSystem,
+    bytes: ByteKind,
     ranks: Option<u64>,
 }
 
@@ -36,6 +37,8 @@ pub struct GrowthInput<'a> {
     pub scale: GrowthScale,
     /// Units of the y axis and the values.
     pub units: UnitSystem,
+    /// Which bytes the values are.
+    pub bytes: ByteKind,
     /// The room offered in CSS pixels. Below 600 across the names go into a list below, and the scene is taller by it.
     pub size: Size,
     /// Measured points, drawn as hollow rings.
@@ -85,6 +88,8 @@ pub struct Limit {
     pub bytes: Bytes,
     /// What it is, written along it.
     pub label: String,
+    /// The model whose level it is, by its colour; none where it is of all.
+    pub colour: Option<SeriesColour>,
     /// Where models reach it, by their colours: the contexts are written at the level.
     pub crossings: Vec<(SeriesColour, Tokens)>,
 }
@@ -191,6 +196,7 @@ impl Growth {
                 .map(|limit| Rule {
                     value: limit.bytes.get() as f64,
                     label: limit.label.clone(),
+                    colour: limit.colour,
                     crossings: limit.crossings.clone(),
                 })
                 .collect(),
@@ -206,9 +212,10 @@ impl Growth {
             series: input.series.to_vec(),
             scale: input.scale,
             units: input.units,
+            bytes: input.bytes,
             ranks: input.ranks,
         };
-        "State over context".clone_into(&mut growth.curves.scene.title);
+        growth.curves.scene.title = format!("{} over context", growth.what());
         growth.curves.scene.description = growth.sentence(input.domain);
         Ok(growth)
     }
@@ -363,6 +370,16 @@ impl Growth {
         self.ranks.is_some() && self.series.get(index).is_some_and(|series| series.reserved.is_empty())
     }
 
+    /// What the values are.
+    fn what(&self) -> &'static str {
+        match self.bytes {
+            ByteKind::Resident => "State",
+            ByteKind::Read => "Bytes read a step",
+            ByteKind::Persisted => "Persisted bytes",
+            ByteKind::Transferred => "Transferred bytes",
+        }
+    }
+
     fn sentence(&self, domain: (Tokens, Tokens)) -> String {
         let count = label::counted(self.series.len() as u64, "model", "models");
         let rank = label::one_rank("on ", self.ranks.unwrap_or(1));
@@ -373,14 +390,16 @@ impl Growth {
         let (Some(most), Some(least)) =
             (last.clone().max_by_key(|(_, bytes)| *bytes), last.min_by_key(|(_, bytes)| *bytes))
         else {
-            return format!("State of {count} {range}.");
+            return format!("{} of {count} {range}.", self.what());
         };
         let shown = |bytes: Bytes| bytes.display(self.units);
         if self.series.len() == 1 {
-            return format!("State of {} {range}: {} at the end.", most.0, shown(most.1));
+            return format!("{} of {} {range}: {} at the end.", self.what(), most.0, shown(most.1));
         }
+        let verb = if self.bytes == ByteKind::Resident { "keeps" } else { "has" };
         format!(
-            "State of {count} {range}: at the end {} keeps most, {}, and {} least, {}.",
+            "{} of {count} {range}: at the end {} {verb} most, {}, and {} least, {}.",
+            self.what(),
             most.0,
             shown(most.1),
             least.0,

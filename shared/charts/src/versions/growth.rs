@@ -1,9 +1,10 @@
 use kvscope_sizing::engine::{
     Engine, EngineKind, Query, logical_curve, ranks, reserved_bytes, reserved_curve, size_in_engine,
 };
-use kvscope_sizing::{Bytes, Error, Result, Tokens, Warning};
+use kvscope_sizing::plan::{Gpus, left};
+use kvscope_sizing::{ByteKind, Bytes, Error, Result, Tokens, Warning};
 
-use super::{Asked, Version, words};
+use super::{Asked, Version, bytes_of, level, words};
 use crate::export::Origin;
 use crate::figures::{
     FigureError, GrowthInput, GrowthScale, Limit, Provenance, Series, contexts_around, sample_contexts,
@@ -16,6 +17,19 @@ use crate::{Export, Growth, Size};
 const SAMPLES: usize = 240;
 /// Height of a figure for each pixel of its width.
 const SHAPE: f64 = 0.46;
+
+/// What is drawn of the versions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrownOf<'a> {
+    /// Which bytes; an engine's stand beside resident ones alone.
+    pub bytes: ByteKind,
+    /// The axes.
+    pub scale: GrowthScale,
+    /// Levels of all versions, which resident bytes are compared with.
+    pub limits: &'a [Limit],
+    /// What leaves a level of its own for each version beside its weights.
+    pub gpus: Option<Gpus>,
+}
 
 /// A growth figure as it is exported.
 #[derive(Debug)]
@@ -35,21 +49,41 @@ pub struct Grown<'a> {
 /// No room. A version that an engine refuses is in `refused`, and among the assumptions of the export.
 pub fn growth<'a>(
     asked: &Asked<'a>,
-    scale: GrowthScale,
-    limits: &[Limit],
+    of: &GrownOf<'_>,
     origin: Origin,
 ) -> std::result::Result<Grown<'a>, FigureError> {
+    let versions: &'a [Version<'a>] = asked.versions;
+    let logical = Engine::newest(EngineKind::Logical);
+    let is_resident = of.bytes == ByteKind::Resident;
+    let engine = if is_resident { asked.engine } else { &logical };
+    let count = of.gpus.map_or(1, |gpus| gpus.count);
+    let by_engine = engine.kind() != EngineKind::Logical;
+    let shared = by_engine.then(|| Gpus::shared(count, engine.kind(), asked.settings));
+    let asked = &Asked { engine, settings: shared.as_ref().unwrap_or(asked.settings), ..*asked };
     let context = asked.context;
     let domain = contexts_around(context);
-    let kinks = asked.versions.iter().flat_map(|version| version.state.kinks()).chain([context]);
+    let kinks = versions.iter().flat_map(|version| version.state.kinks()).chain([context]);
     let contexts = sample_contexts(domain, SAMPLES, &kinks.collect::<Vec<_>>());
-    let by_engine = asked.engine.kind() != EngineKind::Logical;
     let ranks = by_engine.then(|| ranks(asked.engine.kind(), asked.settings));
+    let gpus = of.gpus.filter(|_| is_resident);
+    let mut limits = if is_resident { of.limits.to_vec() } else { Vec::new() };
+    let all = |limit: &Limit| ("level".to_owned(), format!("{}: {}", limit.label, limit.bytes));
+    let mut levels: Vec<(String, String)> = limits.iter().map(all).collect();
     let mut refused = Vec::new();
     let (mut series, mut values, mut assumed) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, version) in asked.versions.iter().enumerate() {
-        match line(asked, version, &contexts).and_then(|line| Ok((line, at_cursor(asked, version)?))) {
-            Ok((line, (bytes, warnings))) => {
+    for (place, version) in versions.iter().enumerate() {
+        let drawn = line(asked, of.bytes, version, &contexts);
+        match drawn.and_then(|line| Ok((line, at_cursor(asked, of.bytes, version)?))) {
+            Ok((line, (bytes, mut warnings))) => {
+                if let Some(gpus) = gpus {
+                    match left_by(asked, version, gpus) {
+                        Ok(limit) => {
+                            levels.extend(limit.iter().map(|limit| told(version, limit)));
+                            limits.extend(limit);
+                        }
+                        Err(why) => warnings.push(Warning::new("gpu", why)),
+                    }
+                }
                 series.push(line);
                 values.push((version.name, bytes));
                 assumed.push((version.label, warnings));
@@ -61,20 +95,22 @@ pub fn growth<'a>(
         contexts: &contexts,
         series: &series,
         domain,
-        scale,
+        scale: of.scale,
         units: asked.units,
+        bytes: of.bytes,
         size: Size::new(asked.width, asked.width * SHAPE),
         measured: &[],
-        limits,
+        limits: &limits,
         ranks,
     })?;
     let cursor = growth.cursor_at(context);
     let by = asked.engine.to_string();
-    let names: Vec<&str> = refused.iter().map(|(place, _)| asked.versions[*place].name).collect();
+    let names: Vec<&str> = refused.iter().map(|(place, _)| versions[*place].name).collect();
     let title = headline(&HeadlineInput {
         context,
         batch: asked.batch,
         units: asked.units,
+        bytes: of.bytes,
         values: &values,
         reserved: ranks.map(|ranks| Reserved { by: &by, ranks, refused: &names }),
     });
@@ -83,16 +119,18 @@ pub fn growth<'a>(
         |ranks| format!("{}solid: logical bytes, dashed: reserved by {by}", rank(ranks)),
     );
     let mut assumptions = words(&assumed);
-    let left_out =
-        |(place, why): &(usize, Error)| format!("{} left out: {why}", asked.versions[*place].label);
+    let left_out = |(place, why): &(usize, Error)| format!("{} left out: {why}", versions[*place].label);
     assumptions.extend(refused.iter().map(left_out));
     let mut inputs = asked.inputs();
-    inputs
-        .extend(limits.iter().map(|limit| ("level".to_owned(), format!("{}: {}", limit.label, limit.bytes))));
+    if !is_resident {
+        inputs.push(("bytes".to_owned(), of.bytes.name().to_owned()));
+    }
+    inputs.extend(gpus.map(|gpus| ("gpu".to_owned(), gpus.to_string())));
+    inputs.extend(levels);
     let export = Export {
         scene: growth.scene().clone().with(growth.overlay(&cursor)),
         title,
-        note: format!("{} · {accounting} · computed", asked.resident_state()),
+        note: format!("{} · {accounting} · computed", bytes_of(of.bytes, asked.batch)),
         assumptions,
         inputs,
         data: growth.data(),
@@ -111,32 +149,61 @@ fn rank(ranks: u64) -> String {
 }
 
 fn query<'a>(asked: &Asked<'a>, version: &Version<'a>, context: Option<Tokens>) -> Query<'a> {
-    let (architecture, settings) = (version.architecture, asked.settings);
+    let (architecture, settings) = (version.subject.architecture, asked.settings);
     Query { architecture, engine: asked.engine.clone(), context, batch: asked.batch, settings }
 }
 
-fn line(asked: &Asked<'_>, version: &Version<'_>, contexts: &[Tokens]) -> Result<Series> {
+/// What the GPUs leave for a version; none where its curve reaches no level.
+///
+/// # Errors
+///
+/// Why nothing is left or known.
+fn left_by(
+    asked: &Asked<'_>,
+    version: &Version<'_>,
+    gpus: Gpus,
+) -> std::result::Result<Option<Limit>, String> {
+    let left = left(&version.subject, version.state, &query(asked, version, None), gpus)
+        .map_err(|error| error.to_string())?;
+    match &left.memory.does_not_fit {
+        Some(why) => Err(why.clone()),
+        None => Ok(level((version.name, version.colour), gpus, &left, asked.units)),
+    }
+}
+
+/// A version's level among what was asked: `level of llama-3.1-8b`: `2,900,000,000 B, reached at 22,000 tokens`.
+fn told(version: &Version<'_>, limit: &Limit) -> (String, String) {
+    let reached = limit.crossings.first().map(|(_, n)| format!(", reached at {n} tokens"));
+    (format!("level of {}", version.label), format!("{}{}", limit.bytes, reached.unwrap_or_default()))
+}
+
+fn line(asked: &Asked<'_>, bytes: ByteKind, version: &Version<'_>, contexts: &[Tokens]) -> Result<Series> {
     let query = query(asked, version, contexts.first().copied());
     let is_logical = asked.engine.kind() == EngineKind::Logical;
+    let values = match bytes {
+        ByteKind::Resident => logical_curve(&query, version.state, contexts)?,
+        of => contexts.iter().map_while(|n| version.state.bytes_of(of, *n, asked.batch).ok()).collect(),
+    };
     Ok(Series {
         id: version.id.to_owned(),
         name: version.name.to_owned(),
         colour: version.colour,
         provenance: Provenance::Computed,
-        values: logical_curve(&query, version.state, contexts)?,
+        values,
         reserved: if is_logical { Vec::new() } else { reserved_curve(&query, contexts)? },
-        allowed: version.architecture.max_context().map(|fact| Tokens::new(fact.get())),
+        allowed: version.subject.architecture.max_context().map(|fact| Tokens::new(fact.get())),
     })
 }
 
 /// What the title speaks of, reserved bytes where an engine is asked, else logical ones; and what was assumed.
-fn at_cursor(asked: &Asked<'_>, version: &Version<'_>) -> Result<(Bytes, Vec<Warning>)> {
+fn at_cursor(asked: &Asked<'_>, bytes: ByteKind, version: &Version<'_>) -> Result<(Bytes, Vec<Warning>)> {
     let Asked { context, batch, settings, .. } = *asked;
     let engine: &Engine = asked.engine;
     if engine.kind() == EngineKind::Logical {
         let size = version.state.size(version.label, Some(context), batch, settings)?;
-        return Ok((version.state.resident(context, batch)?, size.warnings));
+        return Ok((version.state.bytes_of(bytes, context, batch)?, size.warnings));
     }
-    let sized = size_in_engine(version.label, version.architecture, engine, Some(context), batch, settings)?;
+    let architecture = version.subject.architecture;
+    let sized = size_in_engine(version.label, architecture, engine, Some(context), batch, settings)?;
     Ok((reserved_bytes(&query(asked, version, Some(context)))?, sized.warnings))
 }

@@ -1,6 +1,6 @@
-use kvscope_sizing::{Tokens, Warning};
+use kvscope_sizing::{ByteKind, Tokens, Warning};
 
-use super::{Asked, Version, words};
+use super::{Asked, Version, bytes_of, words};
 use crate::export::Origin;
 use crate::figures::{
     FigureError, LayerStrip, LayersInput, StripName, USUAL_CONTEXTS, layer_strip, layers_reach,
@@ -22,7 +22,7 @@ pub fn layers(
         let strip = |version: &Version<'_>| {
             let Version { id, name, colour, .. } = *version;
             let named = StripName { id: id.to_owned(), name: name.to_owned(), colour };
-            layer_strip(named, version.architecture, version.state, n, asked.batch)
+            layer_strip(named, version.subject.architecture, version.state, n, asked.batch)
         };
         asked.versions.iter().map(strip).collect()
     };
@@ -36,7 +36,7 @@ pub fn layers(
     Ok(Export {
         scene: figure.scene().clone(),
         title: format!("What each layer keeps at {}", context(asked.context)),
-        note: format!("{} · logical bytes · computed", asked.resident_state()),
+        note: format!("{} · logical bytes · computed", bytes_of(ByteKind::Resident, asked.batch)),
         assumptions: words(assumed),
         inputs: asked.inputs(),
         data: figure.data(),

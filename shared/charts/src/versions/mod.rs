@@ -4,13 +4,16 @@
 mod change;
 mod growth;
 mod layers;
+mod levels;
 
 pub use change::{Change, ChangeOf, inputs as inputs_of_change};
-pub use growth::{Grown, growth};
+pub use growth::{Grown, GrownOf, growth};
 pub use layers::layers;
+pub use levels::level;
 
 use kvscope_sizing::engine::Engine;
-use kvscope_sizing::{Architecture, Settings, StateModel, Tokens, UnitSystem, Warning, group_digits};
+use kvscope_sizing::plan::Subject;
+use kvscope_sizing::{ByteKind, Settings, StateModel, Tokens, UnitSystem, Warning, group_digits};
 
 use crate::palette::SeriesColour;
 
@@ -28,8 +31,8 @@ pub struct Version<'a> {
     pub label: &'a str,
     /// Its colour.
     pub colour: SeriesColour,
-    /// Its layers.
-    pub architecture: &'a Architecture,
+    /// Its layers, and what its weights are counted from.
+    pub subject: Subject<'a>,
     /// What they keep.
     pub state: &'a StateModel,
 }
@@ -66,13 +69,19 @@ impl Asked<'_> {
         inputs.extend(set(self.settings));
         inputs
     }
+}
 
-    /// `Resident state of one request`
-    fn resident_state(&self) -> String {
-        match self.batch {
-            1 => "Resident state of one request".to_owned(),
-            count => format!("Resident state of {} requests", group_digits(count)),
-        }
+/// `Resident state of one request`
+pub fn bytes_of(bytes: ByteKind, batch: u64) -> String {
+    let what = match bytes {
+        ByteKind::Resident => "Resident state of",
+        ByteKind::Read => "Bytes that a step reads of",
+        ByteKind::Persisted => "Persisted bytes of",
+        ByteKind::Transferred => "Transferred bytes of",
+    };
+    match batch {
+        1 => format!("{what} one request"),
+        count => format!("{what} {} requests", group_digits(count)),
     }
 }
 

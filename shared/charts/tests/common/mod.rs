@@ -9,7 +9,7 @@ use kvscope_charts::figures::{
 };
 use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_charts::{Growth, Size};
-use kvscope_sizing::{Bytes, BytesPerToken, ComponentKind, Tokens, UnitSystem};
+use kvscope_sizing::{ByteKind, Bytes, BytesPerToken, ComponentKind, Tokens, UnitSystem};
 
 pub(crate) const DOMAIN: (Tokens, Tokens) = (Tokens::new(1 << 10), Tokens::new(1 << 20));
 pub(crate) const CURSOR: Tokens = Tokens::new(100_000);
@@ -106,6 +106,7 @@ pub(crate) fn on_ranks(
         domain: DOMAIN,
         scale: GrowthScale::Log,
         units,
+        bytes: ByteKind::Resident,
         size,
         measured: &[],
         limits: &[],
@@ -129,6 +130,7 @@ pub(crate) fn limits() -> Vec<Limit> {
     vec![Limit {
         bytes: Bytes::new(60_000_000_000),
         label: "left after MiniMax-M2.7 weights, per request at batch 16 · 60 GB".to_owned(),
+        colour: None,
         crossings: Vec::new(),
     }]
 }
@@ -141,6 +143,7 @@ pub(crate) fn growth(size: Size, scale: GrowthScale, units: UnitSystem) -> Growt
         domain: DOMAIN,
         scale,
         units,
+        bytes: ByteKind::Resident,
         size,
         measured: &measured(),
         limits: &limits(),

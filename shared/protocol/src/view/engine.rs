@@ -2,6 +2,7 @@
 
 use kvscope_sizing::Settings;
 use kvscope_sizing::engine::{EngineKind, has_setting};
+use kvscope_sizing::plan::Gpus;
 
 use super::ViewState;
 
@@ -115,6 +116,12 @@ impl ViewState {
         (self.engine.kind() != EngineKind::Logical).then(|| self.settings_of(|_| true))
     }
 
+    /// The same for the growth figure, where the GPUs that it is compared with share each request.
+    pub fn grown_settings(&self) -> Option<Settings> {
+        let count = self.gpus.map_or(1, |gpus| gpus.count);
+        self.engine_settings().map(|settings| Gpus::shared(count, self.engine.kind(), &settings))
+    }
+
     /// Formats, and of the engine's own settings those that are asked for.
     fn settings_of(&self, is_asked: fn(&str) -> bool) -> Settings {
         let mut settings = Settings {
@@ -175,9 +182,15 @@ mod tests {
         view.engine_own.set("n_ubatch", "256").unwrap();
         let settings = view.engine_settings().unwrap();
         assert_eq!((settings.tp, settings.n_ubatch), (Some(4), None));
+        view.gpus = Some("h200:8".parse().unwrap());
+        assert_eq!(view.grown_settings().unwrap().tp, Some(4), "ranks that are given stay");
+        view.engine_own.set("dcp", "2").unwrap();
         view.engine = "llama.cpp".parse().unwrap();
-        let settings = view.engine_settings().unwrap();
+        let settings = view.grown_settings().unwrap();
         assert_eq!((settings.tp, settings.n_ubatch), (None, Some(256)));
+        view.engine = "transformers".parse().unwrap();
+        view.engine_own = Settings::default();
+        assert_eq!((view.engine_settings().unwrap().tp, view.grown_settings().unwrap().tp), (None, Some(8)));
         view.engine = "logical".parse().unwrap();
         assert_eq!(view.engine_settings(), None);
     }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use kvscope_sizing::claims::{VerdictKind, claims, publications};
 use kvscope_sizing::engine::Engine;
 use kvscope_sizing::plan::{Given, PlanKind};
-use kvscope_sizing::{Settings, StateFormat, Tokens, UnitSystem};
+use kvscope_sizing::{ByteKind, Error, Settings, StateFormat, Tokens, UnitSystem};
 
 use super::{AxisScale, EngineSetting, MOST_REQUESTS, ModelColumn, Moved, Room, ViewState};
 use escape::{escaped, unescaped};
@@ -106,6 +106,12 @@ impl ViewState {
         }
         if let Some(memory) = self.memory {
             query.put("mem", &memory.as_given().replace(' ', ""));
+        }
+        if let Some(gpus) = self.gpus {
+            query.put("gpu", &gpus.key());
+        }
+        if self.bytes != usual.bytes {
+            query.put("of", self.bytes.name());
         }
         if self.units != usual.units {
             query.put("u", unit_name(self.units));
@@ -216,6 +222,8 @@ impl ViewState {
             "st" => self.state_format = Some(format::<StateFormat>(&plain).map_err(bad)?),
             "e" => self.engine = plain.parse::<Engine>().map_err(|error| bad(error.what().to_owned()))?,
             "mem" => self.memory = Some(Self::memory(&plain).map_err(bad)?),
+            "gpu" => self.gpus = Some(plain.parse().map_err(|error: Error| bad(error.what().to_owned()))?),
+            "of" => self.bytes = one_of(&plain, &ByteKind::ALL, ByteKind::name).map_err(bad)?,
             "u" => {
                 self.units =
                     one_of(&plain, &[UnitSystem::Decimal, UnitSystem::Binary], unit_name).map_err(bad)?;

@@ -79,14 +79,16 @@ impl FromStr for Operand {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::F32, Self::Bf16, Self::Fp8, Self::Fp4];
-        all.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
             Error::setting("dtype", format!("{text:?} is no type of operands; known: f32, bf16, fp8, fp4"))
         })
     }
 }
 
 impl Operand {
+    /// Every one, the widest first.
+    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::Fp8, Self::Fp4];
+
     /// The word in JSON and on screen.
     pub const fn name(self) -> &'static str {
         match self {

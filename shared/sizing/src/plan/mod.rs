@@ -18,6 +18,7 @@ mod form;
 mod given;
 mod handover;
 mod label;
+mod left;
 mod memory;
 mod mix;
 mod prefill;
@@ -40,6 +41,7 @@ pub use handover::{
     PrefillTime, handover,
 };
 pub use label::{HardwareLabel, Label, LabelPlan, LabelSensitivities, label};
+pub use left::{Gpus, Left, left};
 pub use memory::{Memory, MemoryQuestion};
 pub use mix::Mix;
 pub use prefill::share_of_rate;

@@ -7,6 +7,12 @@ use crate::text::{self, size};
 /// Half the length of the stroke where a curve reaches a level.
 const TICK: f64 = 5.0;
 
+impl Rule {
+    fn ink(&self) -> Ink {
+        self.colour.map_or(Ink::Accent, Ink::Series)
+    }
+}
+
 impl Curves {
     /// Levels across the plot; beside names their labels go along them, in narrow figures into the list.
     pub(super) fn rules(&mut self, limits: &[Rule], paths: &[Vec<Point>], form: &Form) {
@@ -19,11 +25,11 @@ impl Curves {
             let mut group = Group::new(format!("limit-{index}"), Role::Limit);
             group.label.clone_from(&limit.label);
             let (from, to) = (Point::new(self.plot.left, y), Point::new(self.plot.right, y));
-            group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Accent) });
+            group.push(Node::Line { from, to, stroke: Stroke::hairline(limit.ink()) });
             self.crossings(limit, y, &mut group, &mut taken);
             if form.wide {
                 let words = text::fitted(&limit.label, size::NOTE, Weight::Regular, self.plot.width() - 12.0);
-                let label = Text::new(Point::new(0.0, 0.0), words, size::NOTE, Ink::Accent);
+                let label = Text::new(Point::new(0.0, 0.0), words, size::NOTE, limit.ink());
                 let label = Text { at: self.clearest_place(&label, y, paths, &taken), ..label };
                 taken.push(label.bounds());
                 group.push(label);
@@ -96,9 +102,9 @@ impl Curves {
                 let middle = baseline - text::cap_height(size::NOTE) / 2.0;
                 if index == 0 {
                     let (from, to) = (Point::new(0.0, middle), Point::new(18.0, middle));
-                    group.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Accent) });
+                    group.push(Node::Line { from, to, stroke: Stroke::hairline(limit.ink()) });
                 }
-                group.push(Text::new(Point::new(26.0, baseline), line, size::NOTE, Ink::Accent));
+                group.push(Text::new(Point::new(26.0, baseline), line, size::NOTE, limit.ink()));
             }
         }
         if !group.nodes.is_empty() {

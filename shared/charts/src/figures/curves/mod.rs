@@ -86,6 +86,8 @@ pub(super) struct Ring {
 pub(super) struct Rule {
     pub(super) value: f64,
     pub(super) label: String,
+    /// The curve's whose level it is; none where it is of all.
+    pub(super) colour: Option<SeriesColour>,
     pub(super) crossings: Vec<(SeriesColour, Tokens)>,
 }
 

@@ -1,3 +1,6 @@
+use kvscope_sizing::cost::Operand;
+use kvscope_sizing::hardware::{Gpu, gpus as all_gpus};
+use kvscope_sizing::plan::Gpus;
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat};
 use proptest::prelude::*;
 
@@ -10,6 +13,10 @@ fn any_name() -> impl Strategy<Value = String> {
 
 fn publication_ids() -> Vec<String> {
     publications().iter().map(|publication| publication.id.clone()).collect()
+}
+
+fn gpus() -> Vec<&'static Gpu> {
+    all_gpus().iter().collect()
 }
 
 fn claim_ids() -> Vec<String> {
@@ -31,6 +38,8 @@ prop_compose! {
         gpu in prop::option::of("\\PC{1,12}"),
         pool in prop::option::of(any::<u64>()),
         memory in prop::option::of(prop_oneof![1..=u64::MAX, (1..4096_u64).prop_map(|count| count << 28)]),
+        gpus in prop::option::of((prop::sample::select(gpus()), 1..=Gpus::MOST, prop::option::of(Just(Operand::Fp8)))),
+        bytes in prop::sample::select(ByteKind::ALL.to_vec()),
         binary in any::<bool>(),
         scale in prop::sample::select(AxisScale::ALL.to_vec()),
         selects_first in any::<bool>(),
@@ -71,6 +80,8 @@ prop_compose! {
                 ..Settings::default()
             },
             memory: memory.map(Bytes::new),
+            gpus: gpus.map(|(gpu, count, weights)| Gpus { gpu, count, weights }),
+            bytes,
             units: if binary { UnitSystem::Binary } else { UnitSystem::Decimal },
             scale,
             selected,

@@ -1,6 +1,7 @@
-use super::super::{CapacityPlan, CapacityQuestion, Given, MemoryQuestion, Mix, Subject, capacity};
+use super::super::{CapacityPlan, CapacityQuestion, Given, Gpus, MemoryQuestion, Mix, Subject, capacity};
 use super::gpu;
-use crate::engine::{Engine, EngineKind, ranks};
+use crate::engine::{Engine, ranks};
+use crate::hardware::Gpu;
 use crate::settings::Settings;
 use crate::{Bytes, Error, Result, Tokens};
 
@@ -23,28 +24,10 @@ pub fn capacity_of(
     given: &Given,
 ) -> Result<CapacityPlan> {
     let count = given.count("count", 1)?;
-    let mut settings = settings.clone();
-    // All GPUs share each request unless ranks are given; llama.cpp has no such ranks.
-    let gives_ranks = settings.tp.is_some() || settings.pp.is_some() || settings.dcp.is_some();
-    if !gives_ranks && count > 1 && engine.kind() != EngineKind::LlamaCpp {
-        settings.tp = Some(count);
-    }
-    let batch_tokens = given.count("batch_tokens", USUAL_BATCH_TOKENS)?;
-    let batch_tokens =
-        Tokens::context(batch_tokens).map_err(|error| Error::setting("batch_tokens", error.what()))?;
+    let settings = Gpus::shared(count, engine.kind(), settings);
+    let ranks = ranks(engine.kind(), &settings);
     let question = CapacityQuestion {
-        memory: MemoryQuestion {
-            gpu: gpu(given)?,
-            count,
-            memory: given.some_bytes("memory")?,
-            weights: given.some_bytes("weights")?,
-            types: given.types(subject.architecture)?,
-            weight_ranks: given.count("weights_over", ranks(engine.kind(), &settings))?,
-            share_percent: given.count("memory_percent", 90)?,
-            batch_tokens: batch_tokens.get(),
-            activations: given.some_bytes("activations")?,
-            graphs: given.some_bytes("graphs")?.unwrap_or(USUAL_GRAPHS),
-        },
+        memory: memory_question(subject, (gpu(given)?, count), ranks, given)?,
         engine,
         settings: &settings,
         contexts,
@@ -52,4 +35,28 @@ pub fn capacity_of(
         price_per_hour: given.some_number("price")?,
     };
     capacity(subject, &question)
+}
+
+/// What fills each of so many GPUs, whose weights `ranks` of them share unless it is given.
+pub(in crate::plan) fn memory_question<'a>(
+    subject: &Subject<'_>,
+    (gpu, count): (&'a Gpu, u64),
+    ranks: u64,
+    given: &Given,
+) -> Result<MemoryQuestion<'a>> {
+    let batch_tokens = given.count("batch_tokens", USUAL_BATCH_TOKENS)?;
+    let batch_tokens =
+        Tokens::context(batch_tokens).map_err(|error| Error::setting("batch_tokens", error.what()))?;
+    Ok(MemoryQuestion {
+        gpu,
+        count,
+        memory: given.some_bytes("memory")?,
+        weights: given.some_bytes("weights")?,
+        types: given.types(subject.architecture)?,
+        weight_ranks: given.count("weights_over", ranks)?,
+        share_percent: given.count("memory_percent", 90)?,
+        batch_tokens: batch_tokens.get(),
+        activations: given.some_bytes("activations")?,
+        graphs: given.some_bytes("graphs")?.unwrap_or(USUAL_GRAPHS),
+    })
 }
