@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod browser;
 pub mod command_line;
+pub mod downloads;
 pub mod gguf;
 pub mod page;
 pub mod selectors;

@@ -7,6 +7,7 @@ mod in_chromium {
 
     use kvscope_tests::browser::Browser;
     use kvscope_tests::command_line::{kvscope, size};
+    use kvscope_tests::downloads::{export, keep_downloads};
     use kvscope_tests::page::Page;
     use kvscope_tests::static_host;
 
@@ -14,34 +15,8 @@ mod in_chromium {
     async fn open(browser: &Browser, query: &str) -> Page {
         let address = static_host::start().await;
         let page = browser.open(&format!("{}/?{query}", address.trim_end_matches('/'))).await;
-        let keep = "window.taken = {};
-            const make = URL.createObjectURL;
-            let last = null;
-            URL.createObjectURL = blob => { last = blob; return make.call(URL, blob); };
-            HTMLAnchorElement.prototype.click = function () { window.taken[this.download] = last; };
-            navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); };
-            navigator.clipboard.write = items =>
-              items[0].getType('image/png').then(blob => { window.copied = blob.type; });";
-        page.run(keep, Vec::new()).await;
+        keep_downloads(&page).await;
         page
-    }
-
-    /// Opens the menu, presses a line of it, and gives the file: its text, or its first bytes where it is a picture.
-    async fn export(page: &Page, stem: &str, way: &str, ending: &str) -> Value {
-        let script = format!(
-            "const done = arguments[0];
-            delete window.taken['{stem}.{ending}'];
-            document.querySelector('[popovertarget=\"export-{stem}\"]').click();
-            document.querySelector('#export-{stem} [data-export=\"{way}\"]').click();
-            const look = () => {{
-              const blob = window.taken['{stem}.{ending}'];
-              if (!blob) return setTimeout(look, 20);
-              if (blob.type !== 'image/png') return blob.text().then(done);
-              blob.arrayBuffer().then(buffer => done([...new Uint8Array(buffer.slice(0, 24))]));
-            }};
-            look();"
-        );
-        page.run_until_called(&script).await
     }
 
     /// The command line's file. The font is in its drawings alone, so it is taken out.
@@ -80,7 +55,7 @@ mod in_chromium {
     #[tokio::test]
     async fn figures_are_the_command_lines_byte_for_byte() {
         let browser = Browser::start().await;
-        let views: [(&str, &str, &[&str]); 6] = [
+        let views: [(&str, &str, &[&str]); 8] = [
             (
                 "v=1&m=kimi-k2.6,deepseek-v4-pro&n=99991",
                 "growth",
@@ -118,6 +93,27 @@ mod in_chromium {
                 "v=1&m=minimax-m2.7,gemma-3-27b&y=times",
                 "growth",
                 &["growth", "minimax-m2.7", "gemma-3-27b", "--scale", "times"],
+            ),
+            (
+                "v=1&m=minimax-m2.7,gemma-3-27b&of=persisted",
+                "growth",
+                &["growth", "minimax-m2.7", "gemma-3-27b", "--bytes", "persisted"],
+            ),
+            (
+                "v=1&m=llama-3.1-70b,gemma-3-27b,kimi-k2&e=vllm&gpu=l40s:4",
+                "growth",
+                &[
+                    "growth",
+                    "llama-3.1-70b",
+                    "gemma-3-27b",
+                    "kimi-k2",
+                    "--engine",
+                    "vllm",
+                    "--gpu",
+                    "l40s",
+                    "--count",
+                    "4",
+                ],
             ),
             (
                 "v=1&r=versions&n=65536&f=deepseek-v3.2&t=deepseek-v4-pro",

@@ -21,7 +21,7 @@ use crate::input::{label, read_text};
 use crate::output::{self, Figures};
 
 /// Thousands of cases with all their samples.
-const LARGEST_RUN: u64 = 256 << 20;
+pub(super) const LARGEST_RUN: u64 = 256 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {

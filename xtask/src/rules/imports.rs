@@ -1,11 +1,11 @@
-//! The direction of imports: sizing ← charts ← page and agent; protocol knows sizing alone.
+//! The direction of imports: sizing ← protocol ← charts ← page and agent; protocol knows sizing alone.
 
 use crate::workspace::Workspace;
 
 /// Each crate and the crates of this project that it may know.
 const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("kvscope-sizing", &[]),
-    ("kvscope-charts", &["kvscope-sizing"]),
+    ("kvscope-charts", &["kvscope-protocol", "kvscope-sizing"]),
     ("kvscope-protocol", &["kvscope-sizing"]),
     ("kvscope-frontend", &["kvscope-charts", "kvscope-protocol", "kvscope-sizing"]),
     ("kvscope-kernels", &[]),

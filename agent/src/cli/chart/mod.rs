@@ -3,6 +3,7 @@
 mod diff;
 mod growth;
 mod layers;
+mod runs;
 mod shown;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
 use kvscope_charts::export::{Format, Origin};
+use kvscope_charts::runs::RunFigure;
 use kvscope_charts::{Export, Theme};
 
 use crate::failure::Failure;
@@ -29,6 +31,10 @@ enum Figure {
     Layers(layers::Arguments),
     /// What changed from one version to another, cause by cause
     Diff(diff::Arguments),
+    /// Time of a decode step over context, measured rings over predicted lines
+    Latency(runs::Arguments),
+    /// Measured over predicted, point by point
+    Residuals(runs::Arguments),
 }
 
 /// Where a figure goes and how it looks.
@@ -72,6 +78,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Figure::Growth(arguments) => growth::run(arguments),
         Figure::Layers(arguments) => layers::run(arguments),
         Figure::Diff(arguments) => diff::run(arguments),
+        Figure::Latency(arguments) => runs::run(arguments, RunFigure::Latency),
+        Figure::Residuals(arguments) => runs::run(arguments, RunFigure::Residuals),
     }
 }
 

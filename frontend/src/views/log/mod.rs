@@ -3,13 +3,15 @@
 mod reading;
 mod source;
 
+use std::sync::Arc;
+
 use kvscope_sizing::log::{LARGEST_LOG_BYTES, log_text};
 use leptos::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 use crate::erased::{effect, part, words};
 use crate::state::{Page, Step};
-use crate::ui::copy_link;
+use crate::ui::{Holds, copy_link, export_menu};
 use kvscope_protocol::Room;
 use source::source;
 
@@ -22,7 +24,12 @@ pub(crate) fn log_room(page: Page) -> AnyView {
         <div class="log room">
             {source(page)}
             <main id="content">
-                <div class="bar"><div class="choice">{copy_link(page)}</div></div>
+                <div class="bar">
+                    <div class="choice">
+                        {copy_link(page)}
+                        {export_menu(page, "log", Holds::Table, Arc::new(move |origin| reading::export(page, origin)))}
+                    </div>
+                </div>
                 {part(move || reading::reading(page, said))}
             </main>
             <p class="unseen" aria-live="polite">{words(move || said.get().unwrap_or_default())}</p>

@@ -1,3 +1,6 @@
+use kvscope_charts::Export;
+use kvscope_charts::export::Origin;
+use kvscope_charts::figures::Table;
 use kvscope_sizing::counted;
 use kvscope_sizing::log::{DecodedLog, GivenModel, LogFigure, decode_log};
 use leptos::prelude::*;
@@ -42,6 +45,33 @@ fn decoded(page: Page, text: &str) -> Result<DecodedLog, String> {
         architecture: &model.architecture,
     });
     decode_log(text, given).map_err(|error| error.to_string())
+}
+
+/// The lines with what they mean, for the log that is there.
+pub(super) fn export(page: Page, origin: Origin) -> Result<Export, String> {
+    let text = page.log.get().unwrap_or_default();
+    if text.trim().is_empty() {
+        return Err("No log is there, so there is nothing to export.".to_owned());
+    }
+    let decoded = decoded(page, &text)?;
+    let row = |figure: &LogFigure| {
+        vec![
+            figure.place(),
+            figure.says.clone(),
+            figure.means.clone(),
+            figure.recomputed_words(),
+            figure.difference_words().to_owned(),
+        ]
+    };
+    let table =
+        Table { head: HEAD.map(str::to_owned).to_vec(), rows: decoded.figures.iter().map(row).collect() };
+    let contradictions = decoded.contradictions.iter().map(|found| format!("contradiction: {}", found.what));
+    let assumptions = contradictions.chain(decoded.warnings.iter().map(ToString::to_string)).collect();
+    let settings = decoded.settings_words();
+    let inputs =
+        if settings.is_empty() { Vec::new() } else { vec![("settings in the log".to_owned(), settings)] };
+    let title = decoded.capacity_words().to_owned();
+    Ok(Export { assumptions, ..Export::of_table(title, decoded.title(), inputs, table, origin) })
 }
 
 fn nothing_yet(page: Page) -> AnyView {

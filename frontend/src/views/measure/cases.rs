@@ -1,34 +1,24 @@
-use kvscope_charts::label::seconds;
-use kvscope_protocol::run::{Case, Run};
-use kvscope_sizing::{Bytes, group_digits};
+use std::sync::Arc;
+
+use kvscope_charts::runs::{CASES_CAPTION, CASES_HEAD, CaseRow, case_rows, cases_export};
+use kvscope_protocol::run::Run;
 use leptos::prelude::*;
 
-const HEAD: [&str; 12] = [
-    "form and model",
-    "context",
-    "batch",
-    "layers",
-    "predicted",
-    "measured",
-    "error",
-    "predicted bytes",
-    "asked bytes",
-    "resident bytes",
-    "of read ceiling",
-    "result",
-];
-
-const CAPTION: &str = "Time is of one decode step over the layers that were held. Error: (predicted − measured) ÷ measured, \
-    negative where the step took longer than predicted";
+use crate::state::{Page, Shared};
+use crate::ui::{Holds, export_menu};
 
 /// Every case with what was predicted, what came out and why a figure is missing.
-pub(super) fn case_table(run: &Run) -> AnyView {
-    let head: Vec<AnyView> = HEAD.map(|name| view! { <th scope="col">{name}</th> }.into_any()).into();
-    let cases: Vec<AnyView> = run.cases.iter().map(rows).collect();
+pub(super) fn case_table(page: Page, run: &Shared<Run>) -> AnyView {
+    let head: Vec<AnyView> = CASES_HEAD.map(|name| view! { <th scope="col">{name}</th> }.into_any()).into();
+    let cases: Vec<AnyView> = case_rows(run).into_iter().map(rows).collect();
+    let run = run.clone();
     view! {
         <section class="cases">
-            <h2>"Every case"</h2>
-            <p class="quiet" id="cases-caption">{CAPTION}</p>
+            <div class="heading">
+                <h2>"Every case"</h2>
+                {export_menu(page, "cases", Holds::Table, Arc::new(move |origin| Ok(cases_export(&run, origin))))}
+            </div>
+            <p class="quiet" id="cases-caption">{CASES_CAPTION}</p>
             <div class="scroll" tabindex="0" role="region" aria-labelledby="cases-caption">
                 <table class="data" aria-labelledby="cases-caption">
                     <thead><tr>{head}</tr></thead>
@@ -41,72 +31,11 @@ pub(super) fn case_table(run: &Run) -> AnyView {
 }
 
 /// The figures of a case, and under them what has to be known of it.
-fn rows(case: &Case) -> AnyView {
+fn rows(row: CaseRow) -> AnyView {
     let cells: Vec<AnyView> =
-        figures(case).into_iter().map(|cell| view! { <td>{cell}</td> }.into_any()).collect();
-    let words = remarks(case).map(|words| {
-        view! { <tr class="remark"><td colspan=HEAD.len().to_string()>{words}</td></tr> }.into_any()
+        row.cells.into_iter().map(|cell| view! { <td>{cell}</td> }.into_any()).collect();
+    let words = row.remark.map(|words| {
+        view! { <tr class="remark"><td colspan=CASES_HEAD.len().to_string()>{words}</td></tr> }.into_any()
     });
     view! { <tbody><tr>{cells}</tr>{words}</tbody> }.into_any()
-}
-
-fn figures(case: &Case) -> [String; 12] {
-    let unknown = || "unknown".to_owned();
-    let bytes = |bytes: Option<Bytes>| bytes.map_or_else(unknown, |bytes| group_digits(bytes.get()));
-    let measured = case.measured.as_ref();
-    [
-        format!("{} {}", case.form.to_ascii_uppercase(), case.model),
-        case.context.short(),
-        case.batch.to_string(),
-        format!("{} of {}", case.layers_measured, case.layers_total),
-        case.predicted.seconds.map_or_else(unknown, seconds),
-        case.timing().map_or_else(unknown, |timing| seconds(timing.median)),
-        case.time_error().map_or_else(unknown, |error| format!("{:+.0} %", error * 100.0)),
-        bytes(case.predicted.bytes),
-        bytes(measured.map(|measured| measured.asked_bytes)),
-        bytes(measured.and_then(|measured| measured.resident_bytes)),
-        // The share is of a time, so a wrong result has none.
-        case.timing()
-            .and(case.bandwidth_share)
-            .map_or_else(unknown, |share| format!("{:.0} %", share * 100.0)),
-        outcome(case).0.to_owned(),
-    ]
-}
-
-/// The status in a word, and its reason.
-fn outcome(case: &Case) -> (&str, Option<&str>) {
-    match case.status.split_once(": ") {
-        Some((word, reason)) => (word, Some(reason)),
-        None => (&case.status, None),
-    }
-}
-
-/// Why a figure is missing or doubtful, and the case's warnings.
-fn remarks(case: &Case) -> Option<String> {
-    let words: Vec<&str> =
-        outcome(case).1.into_iter().chain(case.warnings.iter().map(String::as_str)).collect();
-    (!words.is_empty()).then(|| words.join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::views::measure::tests::{case, measured_in};
-
-    #[test]
-    fn the_error_has_the_verdicts_sign() {
-        // 0.1 s predicted, 0.125 s measured: (0.1 − 0.125) / 0.125 = −20 %; the ratio would say +25 %.
-        assert_eq!(figures(&measured_in(case(4096, 62, "calibrated"), 0.125, "ok"))[6], "-20 %");
-    }
-
-    #[test]
-    fn a_failed_case_shows_no_time_and_says_why() {
-        let failed = measured_in(case(4096, 62, "calibrated"), 0.125, "failed: wrong result");
-        let cells = figures(&failed);
-        assert_eq!(
-            (cells[5].as_str(), cells[6].as_str(), cells[11].as_str()),
-            ("unknown", "unknown", "failed")
-        );
-        assert_eq!(remarks(&failed).as_deref(), Some("wrong result"));
-    }
 }

@@ -4,7 +4,6 @@ mod cases;
 mod figures;
 mod jobs;
 mod run_list;
-mod series;
 mod summary;
 mod transfers;
 
@@ -51,9 +50,9 @@ pub(crate) fn MeasureRoom() -> impl IntoView {
         {
             let mut parts = vec![summary::summary(&jobs, &run)];
             if !run.cases.is_empty() {
-                parts.extend([figures::run_figures(page, &run), cases::case_table(&run)]);
+                parts.extend([figures::run_figures(page, &run), cases::case_table(page, &run)]);
             }
-            parts.push(transfers::transfer_tables(&run));
+            parts.push(transfers::transfer_tables(page, &run));
             return parts.into_any();
         }
         match failure.get() {
@@ -143,37 +142,5 @@ fn nothing_yet(listed: &Listed) -> AnyView {
             </div>
         }
         .into_any(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kvscope_protocol::run::{Case, Run};
-    use serde_json::json;
-
-    pub(super) fn run(cases: &[Case]) -> Run {
-        let run = json!({"run": "a-1", "schema": 1, "backend": "cpu", "started": "", "ended": "complete",
-            "plan": {"budget_seconds": 1.0, "forms": ["gqa"], "seed": 1}, "machine": {}, "calibration": null,
-            "cases": cases, "verdicts": []});
-        serde_json::from_value(run).unwrap()
-    }
-
-    /// A case of MiniMax-M2.7, 0.1 s predicted and nothing measured.
-    pub(super) fn case(context: u64, layers: u64, grade: &str) -> Case {
-        let case = json!({"case": 0, "form": "gqa", "model": "minimax-m2.7", "context": context, "batch": 1,
-            "cache": "cold", "layers_measured": layers, "layers_total": 62,
-            "predicted": {"bytes": 1, "page_padding_bytes": 0, "seconds": 0.1, "grade": grade, "bound": null},
-            "measured": null, "read_bytes": null, "flops": null, "bandwidth_share": null, "bound_share": null,
-            "correct": null, "largest_relative_error": null, "status": "skipped: no time"});
-        serde_json::from_value(case).unwrap()
-    }
-
-    pub(super) fn measured_in(mut case: Case, seconds: f64, status: &str) -> Case {
-        let summary = json!({"median": seconds, "p05": seconds, "p95": seconds, "n": 10, "cv": 0.01});
-        let measured =
-            json!({"asked_bytes": 1, "resident_bytes": null, "huge_page_bytes": null, "seconds": summary});
-        case.measured = serde_json::from_value(measured).unwrap();
-        status.clone_into(&mut case.status);
-        case
     }
 }

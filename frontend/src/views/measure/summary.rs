@@ -1,3 +1,4 @@
+use kvscope_charts::runs::finding;
 use kvscope_protocol::run::{Ended, Run};
 use kvscope_sizing::prediction::Calibration;
 use leptos::prelude::*;
@@ -8,9 +9,7 @@ use crate::erased::on;
 /// What the run found, where and under which ceilings.
 pub(super) fn summary(jobs: &Jobs, run: &Run) -> AnyView {
     let jobs = *jobs;
-    let mut sentences = run.verdicts.iter().map(|verdict| verdict.sentence.clone());
-    let finding =
-        sentences.next().unwrap_or_else(|| "This run has no verdict: nothing in it was measured.".to_owned());
+    let sentences = run.verdicts.iter().skip(1).map(|verdict| verdict.sentence.clone());
     let rest: Vec<AnyView> =
         sentences.map(|sentence| view! { <p class="verdict">{sentence}</p> }.into_any()).collect();
     let no_ceilings = if run.cases.is_empty() {
@@ -30,7 +29,7 @@ pub(super) fn summary(jobs: &Jobs, run: &Run) -> AnyView {
         run.notes.iter().map(|note| view! { <p class="quiet">{note.clone()}</p> }.into_any()).collect();
     let ceilings = run.calibration.as_ref().map_or_else(|| no_ceilings.to_owned(), ceilings);
     view! {
-        <h1>{finding}</h1>
+        <h1>{finding(run)}</h1>
         {rest}
         <p class="quiet">{where_it_ran(run)}</p>
         <p class="quiet">{ceilings}</p>

@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use kvscope_sizing::group_digits;
+
 use crate::figures::Table;
 
 /// A figure as rows, one for each value that it shows.
@@ -87,6 +89,18 @@ impl Data {
             columns: table.head.iter().map(|title| Column::of_title(title)).collect(),
             rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
             plot: Plot { mark: Mark::Bar, x: "", y: "", colour: "", second: None, powers: false },
+        }
+    }
+
+    /// The rows for people: counts with their digits in groups.
+    pub(crate) fn as_table(&self) -> Table {
+        let cell = |cell: &Cell| match cell {
+            Cell::Whole(count) => group_digits(*count),
+            other => other.plain(),
+        };
+        Table {
+            head: self.columns.iter().map(|column| column.title.to_string()).collect(),
+            rows: self.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
         }
     }
 

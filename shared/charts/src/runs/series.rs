@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use kvscope_charts::figures::Provenance;
-use kvscope_charts::palette::{SeriesColour, assign_colours};
 use kvscope_protocol::run::{Cache, Case, Run};
 use kvscope_sizing::prediction::Grade;
 use kvscope_sizing::{Bytes, Tokens, find_entry};
+
+use crate::figures::Provenance;
+use crate::palette::{SeriesColour, assign_colours};
 
 /// Cases that differ in their context alone, by rising context.
 #[derive(Clone, Debug)]
@@ -85,6 +86,7 @@ pub(super) enum Share {
 }
 
 impl Share {
+    /// Of one layer where a line's cases held different numbers of them.
     pub(super) fn of(run: &Run) -> Self {
         let differ = |group: &CaseSeries| {
             group.cases.iter().any(|case| case.layers_measured != group.cases[0].layers_measured)
@@ -147,7 +149,7 @@ fn are_one_line(a: &Case, b: &Case) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::measure::tests::{case, run};
+    use crate::runs::tests::{case, run};
 
     #[test]
     fn cases_over_other_layers_are_one_line_of_one_layer() {
