@@ -112,8 +112,8 @@ pub(crate) fn find(page: Page, doors: &'static [Door]) -> AnyView {
         }
     };
     view! {
-        <button type="button" class="find" aria-label="Find" aria-keyshortcuts="/ Control+K" on:click=on(move |_| show())>
-            <span>"Find a model, field or view"</span><kbd>"/"</kbd>
+        <button type="button" class="find" aria-keyshortcuts="/ Control+K" on:click=on(move |_| show())>
+            <span>"Find a model, field or view"</span><kbd aria-hidden="true">"/"</kbd>
         </button>
         <dialog
             node_ref=dialog

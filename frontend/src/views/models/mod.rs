@@ -58,10 +58,10 @@ pub(crate) fn models_room(page: Page) -> AnyView {
     let head: Vec<AnyView> = ModelColumn::ALL.into_iter().map(|column| heading(page, column)).collect();
     view! {
         <div class="models-list room">
-            <div class="finding">
+            <section class="finding" aria-label="Finding">
                 <h1 aria-live="polite">{words(title)}</h1>
                 <p class="quiet">{NOTE}</p>
-            </div>
+            </section>
             <main id="content">
                 <div class="bar">
                     {filter(page)}

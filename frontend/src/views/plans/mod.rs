@@ -54,14 +54,14 @@ pub(crate) fn plans_room(page: Page) -> AnyView {
     };
     view! {
         <div class="plans room">
-            <div class="finding">
+            <section class="finding" aria-label="Finding">
                 <div class="bar tabs">
                     <Choice label="Plan" options=&TITLES chosen=open_plan choose=open/>
                 </div>
                 <h1>{part(move || whole_names(&sentence()))}</h1>
                 <p class="quiet">{words(asked)}</p>
                 <p class="unseen" aria-live="polite">{words(sentence)}</p>
-            </div>
+            </section>
             {form::form(page, plan)}
             <main id="content">
                 {part(doubts)}

@@ -50,7 +50,7 @@ pub(super) fn family(page: Page) -> AnyView {
                 <table class="side-by-side">
                     <thead><tr>
                         <th scope="col">"version"</th><th scope="col">"released"</th><th scope="col">"slope"</th>
-                        <th scope="col" class="bars"></th><th scope="col">"from"</th><th scope="col">"to"</th>
+                        <td class="bars"></td><th scope="col">"from"</th><th scope="col">"to"</th>
                     </tr></thead>
                     <tbody>{rows}</tbody>
                 </table>

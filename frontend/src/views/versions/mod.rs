@@ -40,10 +40,10 @@ pub(crate) fn versions_room(page: Page) -> AnyView {
     };
     view! {
         <div class="versions room">
-            <div class="finding">
+            <section class="finding" aria-label="Finding">
                 {part(title)}
                 <p class="quiet">{words(move || what_is_compared(page))}</p>
-            </div>
+            </section>
             {choice::choice(page)}
             <main id="content">
                 {change::waterfall(page, answer)}
