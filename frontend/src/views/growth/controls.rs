@@ -60,7 +60,7 @@ fn request(page: Page) -> AnyView {
             usual="of no kind"
         />
         <FormatSelect
-            label="weights on them"
+            label="weights"
             names=Operand::ALL.map(Operand::name).to_vec()
             chosen=|page| page.view(|view| view.gpus?.weights.map(Operand::name))
             choose=|page, name| {
