@@ -1,13 +1,16 @@
 //! What crosses crates: the command line, and the page in a browser. One program, since each links for itself.
 
+mod axe_page;
 mod chart;
 mod claims_and_log_page;
 mod command_line;
+mod edit_page;
 mod emulated_gpu;
 mod exports_page;
 mod find_page;
 mod growth_page;
 mod jobs_page;
+mod levels_page;
 mod opened_page;
 mod own_configs;
 mod own_link_page;
@@ -15,8 +18,10 @@ mod page;
 mod plan_reuse;
 mod plans;
 mod plans_page;
+mod random_states_page;
 mod ranks_page;
 mod room_page;
+mod run_exports;
 mod settings_page;
 mod truth;
 mod versions_page;
