@@ -24,7 +24,7 @@ mod in_chromium {
         ("reserved_fixed_bytes", "fixed_bytes"),
     ];
 
-    /// Numbers that look random and are the same in every run (SplitMix64).
+    /// Numbers that look random and are the same in every run (`SplitMix64`).
     struct Numbers(u64);
 
     impl Numbers {
@@ -95,13 +95,11 @@ mod in_chromium {
                     other => panic!("{}: {other:?} {}", self.query, finished.stderr),
                 }
             };
-            match size(&self.models) {
-                Some(rows) => rows.into_iter().map(Some).collect(),
-                None => {
-                    let one = |id: &String| size(std::slice::from_ref(id))?.pop();
-                    self.models.iter().map(one).collect()
-                }
+            if let Some(rows) = size(&self.models) {
+                return rows.into_iter().map(Some).collect();
             }
+            let one = |id: &String| size(std::slice::from_ref(id))?.pop();
+            self.models.iter().map(one).collect()
         }
     }
 
