@@ -6,9 +6,7 @@
     reason = "in tests a panic is the report, and these figures are exact"
 )]
 
-#[allow(dead_code, reason = "no catalogued model is asked for here")]
-#[path = "support/asked.rs"]
-mod asked;
+use crate::support::asked;
 
 use asked::{figure, report_of, settings};
 use kvscope_sizing::engine::{Query, report};
@@ -80,8 +78,7 @@ fn states_of_prefixes_are_kept_by_version_and_class() {
     assert_eq!(mode(&without_attention, "vllm", &[prefixes]), "align");
 }
 
-/// vLLM 0.15.1 (`HybridAttentionMambaModelConfig`): "for mamba page size = 788kB, attn_1_token = 2kB -> fits ~394 tokens, then round
-/// up to a multiple of 256 -> 512 tokens". Here 1557 tokens are seven chunks of 256.
+/// vLLM 0.15.1 (`HybridAttentionMambaModelConfig`): a state of 394 tokens takes two chunks of 256. Here 1557 tokens are seven chunks of 256.
 #[test]
 fn chunks_of_mamba_count_before_0_20_too() {
     let asked = [("mamba_cache_mode", "all"), ("max_model_len", "8192")];
