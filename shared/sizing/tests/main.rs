@@ -45,6 +45,7 @@ mod support;
 mod traps;
 mod vllm;
 mod vllm_classes;
+mod vllm_versions;
 
 /// A file that is not named above would be compiled by nobody.
 #[test]

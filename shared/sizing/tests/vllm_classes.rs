@@ -47,8 +47,12 @@ fn states_of_prefixes_are_kept_by_version_and_class() {
     let mode = |architecture: &Architecture, engine: &str, more: &[(&str, &str)]| {
         let asked = [&[("max_model_len", "16384"), ("block_size", "2048")][..], more].concat();
         let blocks = |asked: &[(&str, &str)]| figure(architecture, engine, asked, "state_blocks_per_request");
-        let of = |mode: &str| blocks(&[&asked[..], &[("mamba_cache_mode", mode)]].concat());
         let found = blocks(&asked);
+        let plain: Vec<_> = asked.into_iter().filter(|(name, _)| *name != "prefix_caching").collect();
+        let of = |mode: &str| {
+            let set = if mode == "none" { ("prefix_caching", "false") } else { ("mamba_cache_mode", mode) };
+            blocks(&[&plain[..], &[set]].concat())
+        };
         ["none", "align", "all"].into_iter().find(|mode| of(mode) == found).unwrap()
     };
     let prefixes = ("prefix_caching", "true");
