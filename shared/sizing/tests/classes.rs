@@ -4,8 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/configs.rs"]
-mod configs;
+use crate::support::configs;
 
 use configs::{slope, with};
 use kvscope_sizing::{Settings, StateFormat, StateModel, Unknown, read_config, read_config_text};

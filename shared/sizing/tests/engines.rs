@@ -7,8 +7,7 @@
     reason = "the figures are exact: whole numbers below 2^53, or halves and quarters"
 )]
 
-#[path = "support/asked.rs"]
-mod asked;
+use crate::support::asked;
 
 use asked::{catalogued, figure, report_of, settings};
 use kvscope_sizing::engine::{Figure, Query, answer};

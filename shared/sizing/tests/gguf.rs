@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/converted.rs"]
-mod converted;
-#[path = "support/gguf_file.rs"]
-mod gguf_file;
+use crate::support::converted;
+use crate::support::gguf_file;
 
 use converted::convert;
 use gguf_file::{GgufFile, Value};

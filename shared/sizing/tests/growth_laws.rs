@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/generated.rs"]
-mod generated;
+use crate::support::generated;
 
 use std::collections::BTreeSet;
 

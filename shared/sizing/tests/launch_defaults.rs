@@ -4,10 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 #![allow(clippy::float_cmp, reason = "whole figures are exact")]
 
-#[path = "support/asked.rs"]
-mod asked;
-#[path = "support/gguf_file.rs"]
-mod gguf_file;
+use crate::support::asked;
+use crate::support::gguf_file;
 
 use asked::{catalogued, figure, report_of, settings};
 use gguf_file::{GgufFile, Value};

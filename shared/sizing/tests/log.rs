@@ -45,7 +45,8 @@ fn states_kept_for_prefixes_count_twice() {
     assert_eq!(decoded.settings.mamba_cache_mode.map(kvscope_sizing::MambaCacheMode::name), Some("align"));
     agree(&decoded, &["logged_kv_tokens", "max_concurrency", "attention_block_size"]);
     assert_eq!(decoded.contradictions.len(), 1);
-    let without = self::decoded(&log("vllm-0.20-align").replace("'align'", "'none'"));
+    let off = log("vllm-0.20-align").replace("enable_prefix_caching=True", "enable_prefix_caching=False");
+    let without = self::decoded(&off);
     // 147 / (32 + 3)
     assert_eq!(recomputed(figures(&without, "max_concurrency")[0]), "4.20x");
 }

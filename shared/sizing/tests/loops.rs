@@ -4,10 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/configs.rs"]
-mod configs;
-#[path = "support/gguf_file.rs"]
-mod gguf_file;
+use crate::support::configs;
+use crate::support::gguf_file;
 
 use configs::{slope, with};
 use gguf_file::{GgufFile, Value as Key};

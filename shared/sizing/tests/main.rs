@@ -1,5 +1,7 @@
 //! What the sizing crate computes, against sources outside it. One program, since each links for itself.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
 mod attribution;
 mod bad_input;
 mod capacity;
@@ -39,9 +41,11 @@ mod service;
 mod sheets;
 mod simulation;
 mod strict;
+mod support;
 mod traps;
 mod vllm;
 mod vllm_classes;
+mod vllm_versions;
 
 /// A file that is not named above would be compiled by nobody.
 #[test]

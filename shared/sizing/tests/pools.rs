@@ -6,8 +6,7 @@
     reason = "in tests a panic is the report, and these figures are exact"
 )]
 
-#[path = "support/asked.rs"]
-mod asked;
+use crate::support::asked;
 
 use asked::{catalogued, settings};
 use kvscope_sizing::engine::{

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/asked.rs"]
-mod asked;
+use crate::support::asked;
 
 use asked::{catalogued, settings};
 use kvscope_sizing::engine::{Query, Rest, answer, largest_context_in, report, reservation};

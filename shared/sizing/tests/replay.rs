@@ -5,16 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/checks.rs"]
-mod checks;
-#[path = "support/converted.rs"]
-mod converted;
-#[path = "support/engine_checks.rs"]
-mod engine_checks;
-#[path = "support/engine_seeds.rs"]
-mod engine_seeds;
-#[path = "support/gguf_file.rs"]
-mod gguf_file;
+use crate::support::checks;
+use crate::support::converted;
+use crate::support::engine_checks;
+use crate::support::engine_seeds;
 
 use kvscope_sizing::catalogue;
 

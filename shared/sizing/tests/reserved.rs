@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[allow(dead_code, reason = "only the configs to start from are needed here")]
-#[path = "support/generated.rs"]
-mod generated;
+use crate::support::generated;
 
 use kvscope_sizing::engine::{Engine, EngineKind, Query, reservation, reserved_bytes};
 use kvscope_sizing::{Architecture, LayerClass, Mixer, Settings, StateModel, Tokens, read_config_value};

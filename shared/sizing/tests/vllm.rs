@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "support/asked.rs"]
-mod asked;
+use crate::support::asked;
 
 use asked::{catalogued, report_of, settings};
 use kvscope_sizing::engine::{EngineReport, Figure, Quantity, Query, answer, report};

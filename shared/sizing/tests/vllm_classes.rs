@@ -6,9 +6,7 @@
     reason = "in tests a panic is the report, and these figures are exact"
 )]
 
-#[allow(dead_code, reason = "no catalogued model is asked for here")]
-#[path = "support/asked.rs"]
-mod asked;
+use crate::support::asked;
 
 use asked::{figure, report_of, settings};
 use kvscope_sizing::engine::{Query, report};
@@ -49,8 +47,12 @@ fn states_of_prefixes_are_kept_by_version_and_class() {
     let mode = |architecture: &Architecture, engine: &str, more: &[(&str, &str)]| {
         let asked = [&[("max_model_len", "16384"), ("block_size", "2048")][..], more].concat();
         let blocks = |asked: &[(&str, &str)]| figure(architecture, engine, asked, "state_blocks_per_request");
-        let of = |mode: &str| blocks(&[&asked[..], &[("mamba_cache_mode", mode)]].concat());
         let found = blocks(&asked);
+        let plain: Vec<_> = asked.into_iter().filter(|(name, _)| *name != "prefix_caching").collect();
+        let of = |mode: &str| {
+            let set = if mode == "none" { ("prefix_caching", "false") } else { ("mamba_cache_mode", mode) };
+            blocks(&[&plain[..], &[set]].concat())
+        };
         ["none", "align", "all"].into_iter().find(|mode| of(mode) == found).unwrap()
     };
     let prefixes = ("prefix_caching", "true");
@@ -80,8 +82,7 @@ fn states_of_prefixes_are_kept_by_version_and_class() {
     assert_eq!(mode(&without_attention, "vllm", &[prefixes]), "align");
 }
 
-/// vLLM 0.15.1 (`HybridAttentionMambaModelConfig`): "for mamba page size = 788kB, attn_1_token = 2kB -> fits ~394 tokens, then round
-/// up to a multiple of 256 -> 512 tokens". Here 1557 tokens are seven chunks of 256.
+/// vLLM 0.15.1 (`HybridAttentionMambaModelConfig`): a state of 394 tokens takes two chunks of 256. Here 1557 tokens are seven chunks of 256.
 #[test]
 fn chunks_of_mamba_count_before_0_20_too() {
     let asked = [("mamba_cache_mode", "all"), ("max_model_len", "8192")];

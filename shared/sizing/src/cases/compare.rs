@@ -24,8 +24,12 @@ pub(super) fn agrees(got: Figure, stated: &Value, rel_tol: f64, unit: Option<&st
     (exact || within, format!("differs by {relative:.3e} of the stated value, tolerance {rel_tol:e}"))
 }
 
+/// A whole number, also where it is written as `131072.0`.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^53 and not negative")]
 fn whole(value: &Value) -> Option<u64> {
-    value.as_u64()
+    let of_fraction =
+        || value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..9e15).contains(number));
+    value.as_u64().or_else(|| of_fraction().map(|number| number as u64))
 }
 
 #[cfg(test)]
@@ -40,6 +44,8 @@ mod tests {
         let tokens = |count: u64| Figure::Tokens(Tokens::new(count));
         assert!(agrees(tokens(445_439), &json!(445_439), 0.0, Some("tokens")).0);
         assert!(!agrees(tokens(445_440), &json!(445_439), 0.0, Some("tokens")).0);
+        assert!(agrees(tokens(131_072), &json!(131_072.0), 0.0, None).0);
+        assert!(!agrees(tokens(131_073), &json!(131_072.0), 0.0, None).0);
         // Beyond 2^53 floating point would not see the difference.
         let large = Figure::Bytes(Bytes::new(9_007_199_254_740_993));
         assert!(!agrees(large, &json!(9_007_199_254_740_992_u64), 0.0, None).0);

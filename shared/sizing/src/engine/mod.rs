@@ -9,6 +9,7 @@ mod dtype;
 mod fit;
 mod formats;
 mod gpu;
+mod length;
 mod llama_cpp;
 mod logical;
 mod naive;

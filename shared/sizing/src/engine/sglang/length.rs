@@ -1,8 +1,9 @@
 //! The longest request where no setting names one.
 
+use crate::Fact;
 use crate::architecture::Architecture;
+use crate::engine::length::{stretched, taken};
 use crate::warning::Warning;
-use crate::{Fact, group_digits};
 
 /// Fields in the order in which the first one counts.
 const FIELDS: [&str; 5] =
@@ -49,24 +50,5 @@ pub(in crate::engine) fn default_length(architecture: &Architecture) -> u64 {
 
 /// Says what length is taken where it is not the config's own.
 pub(super) fn warning(architecture: &Architecture) -> Option<Warning> {
-    let taken = default_length(architecture);
-    let stated = architecture.max_context();
-    if stated.is_some_and(|stated| stated.get() == taken) {
-        return None;
-    }
-    let beside = stated.map_or(String::new(), |stated| {
-        format!(", where {} is {}", stated.source(), group_digits(stated.get()))
-    });
-    let message = format!("not given; SGLang takes {}{beside}", group_digits(taken));
-    Some(Warning::new("max_model_len", message))
-}
-
-/// `int(factor * length)`
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a product that no length has saturates, and a negative one is 0"
-)]
-fn stretched(length: u64, factor: f64) -> u64 {
-    (length as f64 * factor) as u64
+    taken(architecture, "SGLang", default_length(architecture), "")
 }

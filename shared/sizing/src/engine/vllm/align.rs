@@ -105,10 +105,13 @@ impl Setup<'_> {
         }
     }
 
-    /// FlashAttention-MLA 16 and FlashMLA 64 (FP8) on SM90, FlashInfer 32 on `SM10x`, Triton 16 elsewhere.
+    /// Before 0.20 (`platforms/cuda.py`): 64 for `FlashMLA` on SM90 and for `FlashInfer` on `SM10x`, where 0.11 had 128 for CUTLASS; since
+    /// then FlashAttention-MLA 16 and FlashMLA 64 (FP8) on SM90, FlashInfer 32 on `SM10x`, Triton 16 elsewhere.
     fn mla_block(&self) -> u64 {
         let fp8 = matches!(self.latent_format(LatentReader::Dense), KvFormat::Fp8 | KvFormat::Fp8DsMla);
         match self.gpu.family {
+            Family::Sm100 if !self.rules.hybrid_prefixes => 128,
+            Family::Sm90 | Family::Sm100 if !self.rules.aligned_by_kernels => 64,
             Family::Sm90 if fp8 => 64,
             Family::Sm100 => 32,
             Family::Ampere | Family::Sm90 | Family::Sm120 => KERNEL_BLOCK,

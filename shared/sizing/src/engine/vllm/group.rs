@@ -76,7 +76,7 @@ pub(super) fn group(sets: Vec<LayerSet>, policy: Policy) -> Result<Grouping> {
         return Ok(grouping);
     }
     match equal_pages(sets.clone())? {
-        Some(sets) => equal_groups(sets),
+        Some(sets) => equal_groups(sets, policy.rules.close_groups),
         None => full_fallback(sets),
     }
 }
@@ -146,12 +146,13 @@ fn full_fallback(sets: Vec<LayerSet>) -> Result<Grouping> {
 }
 
 /// Splits every kind into groups of equal size: as many layers as the rarest kind has, or as the most frequent one
-/// where that is less than half more.
-fn equal_groups(sets: Vec<LayerSet>) -> Result<Grouping> {
+/// where that is less than `close` (numerator, denominator) times as many.
+fn equal_groups(sets: Vec<LayerSet>, close: (u64, u64)) -> Result<Grouping> {
     let counts = || sets.iter().map(|set| set.layers.len());
     let fewest = counts().min().unwrap_or(0);
     let most = counts().max().unwrap_or(0);
-    let size = if most * 2 < fewest * 3 { most } else { fewest };
+    let is_close = (most as u64).saturating_mul(close.1) < (fewest as u64).saturating_mul(close.0);
+    let size = if is_close { most } else { fewest };
     if size == 0 {
         return Err(Error::overflow("a group without layers"));
     }
@@ -200,7 +201,7 @@ mod tests {
     }
 
     fn sizes(sets: Vec<LayerSet>) -> (Vec<usize>, Vec<PaddedLayers>) {
-        let grouping = equal_groups(sets).unwrap();
+        let grouping = equal_groups(sets, (3, 2)).unwrap();
         let sizes = grouping.groups.iter().map(|group| group.sets[0].layers.len()).collect();
         (sizes, grouping.padded)
     }

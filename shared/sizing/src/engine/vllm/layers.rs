@@ -260,12 +260,14 @@ impl Setup<'_> {
 
     fn state_spec(&self, recurrent: &Recurrent, blocks: Blocks) -> Result<Spec> {
         let drafts = self.settings.draft_tokens();
+        let of_states = if self.rules.drafts_of_states { drafts } else { 0 };
+        let of_all = if self.rules.drafts_of_all_states { drafts } else { 0 };
         let kind = match self.cache_mode {
-            MambaCacheMode::None => Kind::State { pages: 1 + drafts },
+            MambaCacheMode::None => Kind::State { pages: 1 + of_states },
             MambaCacheMode::Align => {
                 Kind::State { pages: 2 + drafts + self.prefill_checkpoints(&recurrent.recurrence) }
             }
-            MambaCacheMode::All => Kind::StatePerBlock { more: drafts },
+            MambaCacheMode::All => Kind::StatePerBlock { more: of_all },
         };
         let bytes = self.state_bytes(recurrent)?;
         Ok(Spec { padded: blocks.state_page, ..plain(kind, blocks.attention, bytes) })

@@ -4,6 +4,7 @@ use super::rules::Rules;
 use crate::architecture::Architecture;
 use crate::config::RopeRule;
 use crate::engine::Engine;
+use crate::engine::length::{stretched, taken};
 use crate::warning::Warning;
 use crate::{Fact, group_digits};
 
@@ -75,10 +76,6 @@ fn stretches(rule: &RopeRule, rules: Rules) -> bool {
 /// Says what length is taken where it is not the config's own, and where a rule is not known.
 pub(super) fn warning(architecture: &Architecture, engine: &Engine) -> Option<Warning> {
     let found = default_length(architecture, engine);
-    let stated = architecture.max_context();
-    if stated.is_some_and(|stated| stated.get() == found.tokens) {
-        return None;
-    }
     let unknown = architecture.rope_scaling().and_then(|rope| {
         rope.rules.iter().find(|rule| {
             let kind = rule.kind.as_str();
@@ -92,20 +89,6 @@ pub(super) fn warning(architecture: &Architecture, engine: &Engine) -> Option<Wa
             rule.kind, rule.path
         )
     });
-    let beside = stated.map_or(String::new(), |stated| {
-        format!(", where {} is {}", stated.source(), group_digits(stated.get()))
-    });
-    let how = found.how.unwrap_or_default();
-    let message = format!("not given; vLLM takes {} ({how}){beside}{unknown}", group_digits(found.tokens));
-    Some(Warning::new("max_model_len", message))
-}
-
-/// `int(length * factor)`
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a product that no length has saturates, and a negative one is 0"
-)]
-fn stretched(length: u64, factor: f64) -> u64 {
-    (length as f64 * factor) as u64
+    let how = found.how.map_or(unknown.clone(), |how| format!(" ({how}{unknown})"));
+    taken(architecture, "vLLM", found.tokens, &how)
 }

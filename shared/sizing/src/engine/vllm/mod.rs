@@ -22,7 +22,7 @@ mod storage;
 mod worked;
 
 use super::dtype::dtype_in;
-use super::gpu::Gpu;
+use super::gpu::{Family, Gpu};
 use super::pipeline::{LayerRange, shown_rank};
 use super::share::Share;
 use super::{EngineKind, Figure, Padding, PaddingOf, Profile, Quantity, Query};
@@ -339,10 +339,12 @@ impl Setup<'_> {
 /// `max_num_batched_tokens` of the server where nothing is set (vLLM 0.33, `EngineArgs.get_batch_defaults`). A decoder with an
 /// encoder has its prefill in one piece, so its longest request fits (`_set_default_max_num_seqs_and_batched_tokens_args`).
 fn default_batched_tokens(architecture: &Architecture, engine: &Engine, settings: &Settings) -> u64 {
-    let gpu = Gpu::of(settings);
+    let (gpu, rules) = (Gpu::of(settings), Rules::of(engine));
+    // Of the slow ones GB10 alone is a Blackwell for workstations.
+    let is_slow = gpu.slow && (rules.small_batches_on_gb10 || gpu.family != Family::Sm120);
     let by_gpu = match gpu.gib {
-        160.. => 16_384,
-        70.. if !gpu.slow => 8192,
+        160.. if rules.large_batches => 16_384,
+        70.. if !is_slow => 8192,
         _ => 2048,
     };
     if architecture.encoder_layers().is_none() {

@@ -28,6 +28,21 @@ pub(super) fn cache_mode(
         return MambaCacheMode::None;
     }
     let states = States::of(architecture);
+    if states.any && !rules.hybrid_prefixes {
+        if settings.prefix_caching == Some(true) || settings.mamba_cache_mode.is_some() {
+            let what =
+                "this version of vLLM keeps no prefixes of models with recurrent state (`MambaModelConfig`)";
+            warnings.push(Warning::new("prefix_caching", what));
+        }
+        return MambaCacheMode::None;
+    }
+    if states.any && settings.prefix_caching == Some(false) {
+        if settings.mamba_cache_mode.is_some_and(|mode| mode != MambaCacheMode::None) {
+            let what = "vLLM takes none where prefixes are not kept (`MambaModelConfig`)";
+            warnings.push(Warning::new("mamba_cache_mode", what));
+        }
+        return MambaCacheMode::None;
+    }
     let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
         (Some(MambaCacheMode::All), _) if states.any && !states.may_be_of_every_block => {
             let what = if architecture.model_type().is_some_and(|class| class.starts_with("qwen")) {
@@ -37,6 +52,16 @@ pub(super) fn cache_mode(
             };
             warnings.push(Warning::new("mamba_cache_mode", what));
             MambaCacheMode::Align
+        }
+        (Some(MambaCacheMode::Align), _) if states.any && !rules.has_align => {
+            let what = "this version of vLLM has no modes: a state for every block where the class can have one, else none";
+            warnings.push(Warning::new("mamba_cache_mode", what));
+            states.of_prefixes(settings, rules)
+        }
+        (Some(MambaCacheMode::None), Some(true)) if states.any => {
+            let what = "vLLM chooses a mode itself where prefixes are kept (`MambaModelConfig`)";
+            warnings.push(Warning::new("mamba_cache_mode", what));
+            states.of_prefixes(settings, rules)
         }
         (Some(mode), _) => mode,
         (None, Some(true)) => states.of_prefixes(settings, rules),

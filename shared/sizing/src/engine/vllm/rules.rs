@@ -53,6 +53,25 @@ pub(super) struct Rules {
     pub(super) yarn_unscaled: bool,
     /// The longest length of `LongRoPE` is the one that the model was trained on first.
     pub(super) longrope_unscaled: bool,
+    /// Kinds of layers share a group size where the most frequent has less than this many times the layers of the rarest.
+    pub(super) close_groups: (u64, u64),
+    /// DeepSeek-V3.2 keeps the scaled row of 656 B where no format is set.
+    pub(super) scaled_rows_by_default: bool,
+    /// The FP8 flag means that row for sparse latents on every GPU.
+    pub(super) scaled_rows_everywhere: bool,
+    /// Classes of GLM-5 keep FP8 latents on `SM10x` where no format is set.
+    pub(super) glm_fp8_on_sm100: bool,
+    /// Prefixes of hybrids can be kept at all.
+    pub(super) hybrid_prefixes: bool,
+    /// Drafts take state blocks of their own, and so they do with a state for every block.
+    pub(super) drafts_of_states: bool,
+    pub(super) drafts_of_all_states: bool,
+    /// What a checkpoint says of its state's format is read.
+    pub(super) checkpoint_states: bool,
+    /// GPUs of 160 GiB and more have batches of 16,384 tokens.
+    pub(super) large_batches: bool,
+    /// GB10 has small batches in spite of its memory.
+    pub(super) small_batches_on_gb10: bool,
 }
 
 /// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
@@ -122,6 +141,16 @@ impl Rules {
         has_align: true,
         yarn_unscaled: true,
         longrope_unscaled: true,
+        close_groups: (3, 2),
+        scaled_rows_by_default: false,
+        scaled_rows_everywhere: false,
+        glm_fp8_on_sm100: true,
+        hybrid_prefixes: true,
+        drafts_of_states: true,
+        drafts_of_all_states: true,
+        checkpoint_states: true,
+        large_batches: true,
+        small_batches_on_gb10: true,
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -133,10 +162,12 @@ impl Rules {
         let before = |parts: &[u32]| !engine.at_least(parts);
         if before(&[0, 33]) {
             rules.gdn_checkpoints = false;
+            rules.small_batches_on_gb10 = false;
         }
         if before(&[0, 32]) {
             rules.mamba2_checkpoints = false;
             rules.no_all_mode = false;
+            rules.glm_fp8_on_sm100 = false;
         }
         if before(&[0, 31]) {
             rules.wide_fp8_blocks = false;
@@ -153,6 +184,7 @@ impl Rules {
             rules.retained_tokens = false;
             rules.hybrid_prefix_caching = false;
             rules.all_for_prefixes = true;
+            rules.large_batches = false;
         }
         if before(&[0, 27]) {
             rules.latents_of_128 = false;
@@ -160,6 +192,14 @@ impl Rules {
         // A user's need grew from 45.79 to 70.79 GiB between 0.25.1 and 0.26.
         if before(&[0, 26]) {
             rules.batches_in_flight = false;
+        }
+        if before(&[0, 22]) {
+            rules.drafts_of_all_states = false;
+        }
+        // 0.15 has the older of both, 0.19.1 the newer; between them nothing was read.
+        if before(&[0, 19]) {
+            rules.close_groups = (5, 4);
+            rules.scaled_rows_everywhere = true;
         }
         rules.drafts_without_all = before(&[0, 22]) && !before(&[0, 20]);
         // 0.20.0 prints the older line and 0.20.2 the newer one; 0.20 alone stands for its first release.
@@ -174,11 +214,18 @@ impl Rules {
         }
         if before(&[0, 15]) {
             rules.has_align = false;
+            rules.drafts_of_states = false;
+        }
+        if before(&[0, 12]) {
+            rules.close_groups = (1, 1);
         }
         if before(&[0, 11, 1]) {
             rules.longrope_unscaled = false;
+            rules.scaled_rows_by_default = true;
+            rules.hybrid_prefixes = false;
         }
         if before(&[0, 14]) {
+            rules.checkpoint_states = false;
             rules.async_scheduling = false;
             rules.chunks_apart = false;
         }

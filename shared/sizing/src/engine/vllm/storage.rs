@@ -83,8 +83,12 @@ impl Setup<'_> {
             return asked.format;
         }
         let turns_fp8 =
-            matches!(self.architecture.model_type(), Some("glm_moe_dsa" | "glm5_next_text" | "glm5_next"));
-        if reader == LatentReader::Sparse && turns_fp8 && self.gpu.family == Family::Sm100 {
+            matches!(self.architecture.model_type(), Some("glm_moe_dsa" | "glm5_next_text" | "glm5_next"))
+                && self.gpu.family == Family::Sm100
+                && self.rules.glm_fp8_on_sm100;
+        let turns_scaled =
+            self.rules.scaled_rows_by_default && self.architecture.model_type() == Some("deepseek_v32");
+        if reader == LatentReader::Sparse && (turns_fp8 || turns_scaled) {
             return KvFormat::Fp8;
         }
         self.model_dtype.into()
@@ -94,6 +98,7 @@ impl Setup<'_> {
     /// keep raw values, and so do those for 512-wide rows on SM90.
     fn stored_latent(&self, latent: &Latent, reader: LatentReader) -> KvFormat {
         let scaled = match self.gpu.family {
+            _ if self.rules.scaled_rows_everywhere => true,
             Family::Sm100 => false,
             Family::Sm90 => latent.rank.get() + latent.rope.get() != 512,
             Family::Ampere | Family::Sm120 => true,
@@ -179,7 +184,8 @@ impl Setup<'_> {
 
     /// Storage of recurrent state: what is set, what the checkpoint asks, or the engine's own choice for the mixer.
     pub(super) fn recurrent_dtype(&self, recurrence: &Recurrence) -> StateFormat {
-        if let Some(format) = self.settings.state_dtype.or(self.architecture.recurrent_dtype()) {
+        let of_checkpoint = || self.architecture.recurrent_dtype().filter(|_| self.rules.checkpoint_states);
+        if let Some(format) = self.settings.state_dtype.or_else(of_checkpoint) {
             return format;
         }
         let nemotron = self.architecture.model_type() == Some("nemotron_h");

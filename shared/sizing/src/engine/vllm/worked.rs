@@ -114,7 +114,7 @@ impl VllmPlan<'_> {
         let Kind::State { pages } = set.spec.kind else {
             return Ok(format!("a state for every {} tokens", group_digits(set.spec.block)));
         };
-        let drafts = self.settings.draft_tokens();
+        let drafts = if self.rules.drafts_of_states { self.settings.draft_tokens() } else { 0 };
         let checkpoints = self.checkpoint.as_ref().map_or(0, Checkpoint::pages);
         let spare = pages.saturating_sub(1 + drafts + checkpoints);
         let mut kept = vec!["its own".to_owned()];
