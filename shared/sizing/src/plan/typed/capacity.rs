@@ -1,5 +1,5 @@
-use super::super::{CapacityPlan, CapacityQuestion, Given, MemoryQuestion, Mix, Subject, capacity};
-use super::gpu;
+use super::super::{CapacityPlan, CapacityQuestion, Given, MemoryQuestion, Mix, Moving, Subject, capacity};
+use super::{gpu, gpus};
 use crate::engine::{Engine, EngineKind, ranks};
 use crate::settings::Settings;
 use crate::{Bytes, Error, Result, Tokens};
@@ -21,8 +21,9 @@ pub fn capacity_of(
     contexts: &[Tokens],
     mix: Option<Mix>,
     given: &Given,
+    moving: Moving,
 ) -> Result<CapacityPlan> {
-    let count = given.count("count", 1)?;
+    let count = gpus(given, 1)?;
     let mut settings = settings.clone();
     // All GPUs share each request unless ranks are given; llama.cpp has no such ranks.
     let gives_ranks = settings.tp.is_some() || settings.pp.is_some() || settings.dcp.is_some();
@@ -50,6 +51,7 @@ pub fn capacity_of(
         contexts,
         mix,
         price_per_hour: given.some_number("price")?,
+        moving,
     };
     capacity(subject, &question)
 }
