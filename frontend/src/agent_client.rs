@@ -3,6 +3,7 @@
 use kvscope_protocol::job::Job;
 use kvscope_protocol::run::{Run, RunSummary};
 use kvscope_sizing::Error;
+use kvscope_sizing::plan::Measured;
 use kvscope_sizing::record::{read_json, read_record};
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::JsFuture;
@@ -37,6 +38,11 @@ pub(crate) async fn run(name: &str) -> Result<Run, String> {
     let name = String::from(js_sys::encode_uri_component(name));
     let text = get(&format!("api/v1/runs/{name}")).await?;
     read_record(&text).map_err(|error| not_understood(&error))
+}
+
+/// What this machine's runs measured of tiers and links.
+pub(crate) async fn measured() -> Result<Measured, String> {
+    read_record(&get("api/v1/plan/hardware").await?).map_err(|error| not_understood(&error))
 }
 
 /// The agent's jobs, newest first.

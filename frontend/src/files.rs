@@ -3,6 +3,8 @@
 
 use kvscope_protocol::Room;
 use kvscope_protocol::run::{Run, read_lines};
+use kvscope_sizing::plan::simulation::Trace;
+use kvscope_sizing::plan::{NamedTrace, PlanKind, typed_block};
 use kvscope_sizing::record::read_record;
 use kvscope_sizing::{
     Architecture, GgufRead, Unknown, first_part, is_gguf, is_gguf_name, model_file, read_config_and_value,
@@ -90,7 +92,9 @@ async fn read(file: &File, name: &str) -> Result<Content, String> {
         return Err("byte 0: not a GGUF file; it does not begin with \"GGUF\"".to_owned());
     }
     if length > u64::from(LARGEST_MIB) << 20 {
-        return Err(format!("a config.json has at most {LARGEST_MIB} MiB, this has {length} bytes"));
+        return Err(format!(
+            "a config.json or a trace has at most {LARGEST_MIB} MiB, this has {length} bytes"
+        ));
     }
     bytes.extend(slice(file, bytes.len() as u64, length).await?);
     String::from_utf8(bytes).map(Content::Text).map_err(|error| {
@@ -134,6 +138,7 @@ pub(crate) fn take_pasted(page: Page, text: &str) {
 fn take(page: Page, name: &str, text: &str) {
     let taken = match run_in(text) {
         Some(run) => run.map(|run| show_run(page, run)),
+        None if first_line(text).contains("\"hash_ids\"") => show_trace(page, name, text),
         None => read_config_and_value(text, Unknown::Warn)
             .map(|(architecture, config)| {
                 show_model(page, opened_model(page, name, Source::Config, architecture, Some(config)));
@@ -147,7 +152,7 @@ fn take(page: Page, name: &str, text: &str) {
 
 /// A stored run in its lines, or as `bench run --json` prints it; none where the text is something else.
 fn run_in(text: &str) -> Option<Result<Run, String>> {
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let first = first_line(text);
     if first.contains("\"line\"") && first.contains("\"header\"") {
         return Some(read_lines(text).map(|read| read.run).map_err(|warning| warning.to_string()));
     }
@@ -157,6 +162,23 @@ fn run_in(text: &str) -> Option<Result<Run, String>> {
         );
     }
     None
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
+}
+
+/// Replays the requests of a trace.
+fn show_trace(page: Page, name: &str, text: &str) -> Result<(), String> {
+    let block = untrack(|| page.view(|view| typed_block(&view.plans.given)));
+    let trace = block.and_then(|block| Trace::read(text, block)).map_err(|error| error.to_string())?;
+    let named = Shared::new(NamedTrace { label: name.to_owned(), trace });
+    page.opened.update(|opened| opened.trace = Some(named));
+    page.change(Step::Push, |view| {
+        view.room = Room::Plans;
+        view.plans.plan = PlanKind::Simulate;
+    });
+    Ok(())
 }
 
 fn show_run(page: Page, run: Run) {

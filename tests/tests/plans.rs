@@ -294,8 +294,63 @@ fn questions_without_an_answer_are_refused_in_one_line() {
         (with(&["--bandwidth", "0"]), "moves nothing; give a rate above 0"),
         (with(&["--prefill-seconds", "0"]), "prefill_seconds: "),
         (with(&["--prefill-seconds", "1", "--fleet", "4"]), "fleet: "),
+        (
+            refused(&["label", "qwen3-8b", "--gpu=h200", "--count=2000000"]),
+            "count: 2000000 GPUs are more than anybody",
+        ),
+        (with(&["--bandwidth", "NaN"]), "bandwidth: \"NaN\" is no number of bytes"),
+        (with(&["--bandwidth", "1GB", "--alpha-us=-1"]), "alpha_us: -1 is no time; give 0 or more"),
         (with(&["--link", "string"]), "link: \"string\" is not known"),
     ] {
         assert!(line.contains(words), "{words} in {line}");
     }
+}
+
+/// A time that is not there says why: the memory of a Mac is the host's own, and the config of Ling-2.6-Flash at hand names no width.
+#[test]
+fn times_that_a_label_lacks_have_a_reason() {
+    let missing = |arguments: &[&str]| {
+        let hardware = plan(arguments)[0]["labels"][0]["hardware"].clone();
+        let missing = hardware["missing"].as_array().expect("a list").clone();
+        for field in ["prefill_seconds", "restore_seconds"] {
+            let told = missing.iter().filter(|one| one["field"] == field).count();
+            assert_eq!(told, usize::from(hardware[field].is_null()), "{arguments:?}: {hardware}");
+        }
+        missing.len()
+    };
+    assert_eq!(missing(&["label", "qwen3-8b", "--gpu", "h200"]), 0);
+    assert!(missing(&["label", "qwen3-8b", "--gpu", "m4-max"]) > 0);
+    let short = ["label", "ling-2.6-flash", "--gpu", "h200"];
+    assert_eq!(missing(&short), 1);
+    let table = run(&short, &[]).stdout;
+    assert!(
+        table.contains("ling-2.6-flash: prefill_seconds: not computed: ") && table.contains("hidden_size"),
+        "{table}"
+    );
+}
+
+/// One click on the page, one option here: every input of every plan, the one that matters most first.
+#[test]
+fn every_plan_tells_what_a_tenth_of_each_input_does() {
+    for arguments in [
+        &["capacity", "qwen3-8b", "--gpu=h200"][..],
+        &["cost", "qwen3-8b"],
+        &["handover", "qwen3-8b", "--gpu=h200"],
+        &["label", "qwen3-8b", "--gpu=h200"],
+        &["prefix", "qwen3-8b", "--first=10K", "--shared=9K"],
+        &["compress", "qwen3-8b", "--bandwidth=25Gbps"],
+        &["offload", "qwen3-8b", "--gpu=h200"],
+        &["simulate", "qwen3-8b", "--synthetic=200", "--tier=gpu=20GB"],
+    ] {
+        let told = run(arguments, &["--sensitivities"]).stdout;
+        assert!(told.contains("What matters to ") && told.contains("a tenth more"), "{arguments:?}: {told}");
+        assert!(!told.contains("matters most to"), "{arguments:?}: {told}");
+        let plain = run(arguments, &[]).stdout;
+        assert!(!plain.contains("What matters to "), "{arguments:?}: {plain}");
+    }
+    let replay = ["simulate", "qwen3-8b", "--synthetic=200", "--tier=gpu=20GB"];
+    assert_eq!(plan(&replay)[0]["sensitivities"], json!([]));
+    let moved = plan(&[&replay[..], &["--sensitivities"]].concat());
+    let inputs = moved[0]["sensitivities"].as_array().expect("rows").iter().map(|row| &row["input"]);
+    assert!(inputs.into_iter().any(|input| input == "capacity of the first tier"), "{moved}");
 }

@@ -77,26 +77,35 @@ mod in_chromium {
             }
             "label" => given.extend([("gpu", gpu), ("count", count)]),
             "cost" => given.extend([("weight_dtype", "fp8"), ("flop_weights", "fp8")]),
+            "simulate" => given.extend([
+                ("synthetic", dice.of(&["300", "1000"])),
+                ("tiers", dice.of(&["gpu=40GB", "gpu=20GB;host=200GB"])),
+                ("prefetch", dice.of(&["0", "12"])),
+            ]),
             _ => given.extend([("bandwidth", dice.of(&["10Gbps", "25Gbps", "200GB/s"])), ("slo", "60s")]),
         }
         if dice.below(2) == 0 {
             shared.push(("kv_dtype", "fp8"));
         }
         let mut arguments = vec!["plan".to_owned(), plan.to_owned(), model.to_owned(), "--json".to_owned()];
-        let options = given.iter().chain(&shared).map(|(name, value)| {
-            let name = name.replace('_', "-");
-            format!("--{name}={value}")
-        });
-        arguments.extend(options);
+        for (name, value) in given.iter().chain(&shared) {
+            // The page has all tiers in one line.
+            match *name {
+                "tiers" => arguments.extend(value.split(';').map(|tier| format!("--tier={tier}"))),
+                name => arguments.push(format!("--{}={value}", name.replace('_', "-"))),
+            }
+        }
         let mut query = format!("v=1&r=plans&p={plan}&m={model}");
-        if plan != "prefix" {
+        if !["prefix", "simulate"].contains(&plan) {
             arguments.push(format!("--context={context}"));
             let _ = write!(query, "&n={context}");
         }
         for (name, value) in shared {
             let _ = write!(query, "&{}={value}", if name == "engine" { "e" } else { "kv" });
         }
-        let escaped = |value: &str| value.replace('=', "%253D").replace('/', "%252F").replace(',', "%252C");
+        let escaped = |value: &str| {
+            value.replace('=', "%253D").replace('/', "%252F").replace(',', "%252C").replace(';', "%253B")
+        };
         let pairs: Vec<String> =
             given.iter().map(|(name, value)| format!("{name}:{}", escaped(value))).collect();
         let _ = write!(query, "&ps={}", pairs.join(","));
@@ -122,6 +131,8 @@ mod in_chromium {
             ("label", _) => "/0/labels",
             ("cost", "decode step") => "/decode/rows",
             ("cost", "prefill") => "/prefill/rows",
+            ("simulate", "By what is kept") => "/0/kinds",
+            ("simulate", "Tier by tier") => "/0/tiers",
             ("compress", "Ways of sending") => "/0/options",
             ("compress", "The fastest by bandwidth") => "/0/by_bandwidth",
             ("compress", "What may be touched") => "/0/components",
@@ -146,12 +157,12 @@ mod in_chromium {
     }
 
     #[tokio::test]
-    async fn twenty_states_have_the_figures_of_the_command_line() {
+    async fn every_plan_has_the_figures_of_the_command_line() {
         let browser = Browser::start().await;
         let mut dice = Dice(20_261_130);
-        let plans = ["capacity", "prefix", "handover", "offload", "label", "cost", "compress"];
+        let plans = ["capacity", "prefix", "handover", "offload", "label", "cost", "compress", "simulate"];
         let mut compared = 0;
-        for place in 0..20 {
+        for place in 0..24 {
             let state = state(plans[place % plans.len()], &mut dice);
             let answer = json(&state.arguments);
             let page = open(&browser, &state.query).await;
@@ -254,6 +265,121 @@ mod in_chromium {
         for plan in ["cost", "compress"] {
             let page = open(&browser, &format!("v=1&r=plans&p={plan}&m=qwen3-8b&n=1000000")).await;
             wait_for(&page, ".doubts", "1,000,000 tokens is beyond the").await;
+        }
+    }
+
+    /// What a tenth of each input does, in each plan behind one click; and a figure that can be taken away of all that has lines.
+    #[tokio::test]
+    async fn every_plan_moves_its_inputs_and_is_drawn() {
+        let browser = Browser::start().await;
+        for plan in ["capacity", "prefix", "handover", "offload", "label", "cost", "compress", "simulate"] {
+            let page = open(&browser, &format!("v=1&r=plans&p={plan}&m=qwen3-8b&n=8192")).await;
+            page.wait_until_there("[data-table]").await;
+            assert!(!page.has(".moved table").await, "{plan}: nothing is moved before it is asked");
+            page.run("document.querySelector('.moved button').click()", Vec::new()).await;
+            page.wait_until_there(".moved tbody tr").await;
+            assert!(page.text(".moved").await.contains("To "), "{plan}");
+            let height = "return document.querySelector('canvas[data-figure=\"plan\"]').height";
+            let drawn = page.run(height, Vec::new()).await.as_u64();
+            assert_eq!(drawn > Some(100), plan != "simulate", "{plan}: {drawn:?}");
+            assert_eq!(page.has("[data-export=\"SVG\"]").await, plan != "simulate", "{plan}");
+        }
+    }
+
+    /// The figure's values beside the names are those of the plan, also where the context moves along lines that were drawn before.
+    #[tokio::test]
+    async fn a_figure_is_read_where_the_context_is() {
+        let browser = Browser::start().await;
+        let page = open(&browser, "v=1&r=plans&p=cost&m=qwen3-8b&n=8192").await;
+        page.wait_until_there("[data-table]").await;
+        let read = |n: u64| {
+            let cost =
+                json(&["plan", "cost", "qwen3-8b", "--json", &format!("--context={n}")].map(str::to_owned));
+            cost["decode"]["state_read_bytes"].as_u64().expect("bytes")
+        };
+        page.run(
+            "[...document.querySelectorAll('.drawn button')].find(b => b.innerText === 'table').click()",
+            Vec::new(),
+        )
+        .await;
+        for (n, words) in [(8192, "8,192"), (20_011, "20,011"), (30_000, "30,000")] {
+            page.type_context(&n.to_string()).await;
+            let row = format!(
+                "return [...document.querySelectorAll('.drawn tbody tr')].map(r => r.innerText).find(t => t.startsWith('{words}'))"
+            );
+            let mut found = Value::Null;
+            for _ in 0..100 {
+                found = page.run(&row, Vec::new()).await;
+                if found.is_string() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let found = found.as_str().unwrap_or_default().to_owned();
+            assert!(found.ends_with(&read(n).to_string()), "{n}: {found}");
+        }
+    }
+
+    /// Three blocks in turn and room for two: least recently used finds none of six, who knows the future two.
+    #[tokio::test]
+    async fn a_trace_that_is_opened_is_replayed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("cycle.jsonl");
+        let mut text = String::new();
+        for (second, block) in [7, 8, 9, 7, 8, 9].into_iter().enumerate() {
+            let line = serde_json::json!({
+                "timestamp": second * 1000, "input_length": 513, "output_length": 1, "hash_ids": [block],
+            });
+            let _ = writeln!(text, "{line}");
+        }
+        std::fs::write(&path, text).expect("written");
+        let browser = Browser::start().await;
+        let page = open(&browser, "v=1&r=plans&p=simulate&m=qwen3-8b&ps=tiers:gpu%253D2blocks").await;
+        wait_for(&page, "h1", "10,000 requests").await;
+        page.choose_file("input[aria-label=\"Open a trace\"]", &path).await;
+        wait_for(&page, "h1", "6 requests of Qwen3-8B take over 0.0 % of their blocks, 33.3 % at best.")
+            .await;
+        wait_for(&page, ".finding .quiet", "cycle.jsonl: 6 requests in 5 s").await;
+        page.run("document.querySelector('aside .note button').click()", Vec::new()).await;
+        wait_for(&page, "h1", "10,000 requests").await;
+        std::fs::write(&path, "{\"hash_ids\": []}\n").expect("written");
+        page.choose_file("input[aria-label=\"Open a trace\"]", &path).await;
+        wait_for(&page, "[role=\"alert\"]", "cycle.jsonl: trace: line 1: missing field").await;
+    }
+
+    /// With an agent its measured tiers are taken where none is typed, and the page says whose they are.
+    #[tokio::test]
+    async fn what_the_agent_s_runs_measured_is_used_and_named() {
+        let browser = Browser::start().await;
+        let agent = kvscope_tests::agent::Agent::start();
+        let page = browser.open(agent.address()).await;
+        page.wait_until_there("[data-agent=\"present\"]").await;
+        let measured = |tier: &str| {
+            serde_json::json!({
+                "run": "20261130-1",
+                "tier": tier,
+                "pattern": "fragments",
+                "source": "fitted to 4 transfers of run 20261130-1: memory",
+                "start_seconds": 1e-4,
+                "alpha_seconds": 2e-6,
+                "beta_bytes_per_second": 5e9,
+            })
+        };
+        let known = serde_json::json!({
+            "measured": [measured("dram"), measured("peer")],
+            "warnings": [{"field": "measured", "message": "run 20261130-2 is left out: no header"}],
+        });
+        let script = "const real = window.fetch; const known = arguments[0]; window.fetch = (to, ...rest) =>
+            String(to).includes('plan/hardware') ? Promise.resolve(new Response(known)) : real(to, ...rest);
+            [...document.querySelectorAll('nav a')].find(door => door.innerText === 'Plans').click()";
+        page.run(script, vec![known.to_string().into()]).await;
+        for (tab, name) in [("offload", "dram, fragments"), ("hand-over", "peer, fragments")] {
+            let click = format!(
+                "[...document.querySelectorAll('.tabs button')].find(b => b.innerText === '{tab}').click()"
+            );
+            page.run(&click, Vec::new()).await;
+            wait_for(&page, "main", &format!("{name}: fitted to 4 transfers of run 20261130-1")).await;
+            wait_for(&page, ".doubts", "run 20261130-2 is left out").await;
         }
     }
 }

@@ -2,7 +2,7 @@ use clap::Args;
 use kvscope_sizing::Tokens;
 use kvscope_sizing::describe::{SCHEMA, describe};
 use kvscope_sizing::hardware::find_gpu;
-use kvscope_sizing::plan::label;
+use kvscope_sizing::plan::{Moving, label};
 
 use super::request::{Accounting, hide_engines};
 use crate::failure::Failure;
@@ -55,7 +55,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             contexts.push(Tokens::new(100_000));
         }
         let hardware = Some((find_gpu(id)?, arguments.count));
-        let plan = label(&model.subject(), &settings, &contexts, hardware).map_err(failed)?;
+        let plan =
+            label(&model.subject(), &settings, &contexts, hardware, Moving::Nothing).map_err(failed)?;
         description.service.labels = Some(plan.labels);
     }
     output::json(&description)

@@ -112,7 +112,7 @@ fn a_bad_question_is_answered_in_one_sentence() {
     let (status, problem) = post(&server, "simulate", "model=qwen3-8b&synthetic=2M&tier=g%3D1GB", "");
     assert_eq!(
         (status, &problem["message"]),
-        (400, &json!("synthetic: 2M requests are more than 1,000,000"))
+        (400, &json!("synthetic: 2,000,000 requests are more than 1,000,000"))
     );
 }
 

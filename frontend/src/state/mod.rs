@@ -12,6 +12,7 @@ use kvscope_charts::figures::Hit;
 use kvscope_charts::scene::Point;
 use kvscope_protocol::run::Run;
 use kvscope_protocol::{Room, ViewState};
+use kvscope_sizing::plan::{Measured, NamedTrace};
 use kvscope_sizing::{ByteKind, Bytes, Tokens};
 use leptos::prelude::*;
 
@@ -62,6 +63,10 @@ pub(crate) enum Step {
 pub(crate) struct Opened {
     pub(crate) models: Vec<Shared<Model>>,
     pub(crate) runs: Vec<Shared<Run>>,
+    /// Requests to replay.
+    pub(crate) trace: Option<Shared<NamedTrace>>,
+    /// What the agent's runs measured of tiers and links.
+    pub(crate) measured: Measured,
 }
 
 /// Whether an agent serves the page.

@@ -23,7 +23,7 @@ pub(crate) fn figure_bar(
 }
 
 /// Opens and closes a figure's table.
-pub(crate) fn table_button(table_is_open: RwSignal<bool>) -> AnyView {
+fn table_button(table_is_open: RwSignal<bool>) -> AnyView {
     view! {
         <button
             type="button"

@@ -20,7 +20,7 @@ pub(crate) use context_control::ContextControl;
 pub(crate) use copy_link::copy_link;
 pub(crate) use data_table::DataTable;
 pub(crate) use export_menu::{Holds, export_menu};
-pub(crate) use figure_bar::{figure_bar, table_button};
+pub(crate) use figure_bar::figure_bar;
 pub(crate) use fold::Fold;
 pub(crate) use follow::follow;
 pub(crate) use format_select::FormatSelect;

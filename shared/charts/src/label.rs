@@ -15,6 +15,8 @@ pub enum Quantity {
     Times,
     /// Requests at once.
     Requests,
+    /// Bits a second.
+    BitRate,
 }
 
 /// Labels of rising `ticks`, short, and distinct for distinct ticks.
@@ -73,6 +75,14 @@ pub fn context(tokens: Tokens) -> String {
     format!("{tokens} {unit}")
 }
 
+/// A place along an x axis with its unit: `100,000 tokens`, `25 Gbps`.
+pub(crate) fn place(at: Tokens, across: Quantity) -> String {
+    match across {
+        Quantity::BitRate => tick_label(at.get() as f64, across, 3),
+        _ => context(at),
+    }
+}
+
 /// Whether a table's cell is a number, also that of the row that was set.
 pub(crate) fn is_number(cell: &str) -> bool {
     let number = cell.strip_suffix(" (set)").unwrap_or(cell);
@@ -95,6 +105,8 @@ pub(crate) fn nearest_u64(value: f64) -> u64 {
 }
 
 const SECONDS: &[(f64, &str)] = &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+const BIT_RATES: &[(f64, &str)] =
+    &[(1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1.0, "bps")];
 const DECIMAL_BYTES: &[(f64, &str)] =
     &[(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
 const BINARY_BYTES: &[(f64, &str)] = &[
@@ -118,6 +130,7 @@ fn tick_label(tick: f64, quantity: Quantity, digits: usize) -> String {
         Quantity::Tokens | Quantity::Requests => trimmed(tick, digits),
         Quantity::Times => format!("{}×", trimmed(tick, digits)),
         Quantity::Seconds => with_unit(tick, SECONDS, digits),
+        Quantity::BitRate => with_unit(tick, BIT_RATES, digits),
         Quantity::Bytes(UnitSystem::Decimal) => with_unit(tick, DECIMAL_BYTES, digits),
         Quantity::Bytes(UnitSystem::Binary) => with_unit(tick, BINARY_BYTES, digits),
     }

@@ -11,8 +11,8 @@ use kvscope_sizing::hardware::{find_gpu, links};
 use kvscope_sizing::plan::prefix::{PrefixQuestion, SharedPrefix, reuse};
 use kvscope_sizing::plan::simulation::{Compare, Replay, StateSizes, StoreTier, Trace, simulate};
 use kvscope_sizing::plan::{
-    CapacityQuestion, ChosenLink, CostQuestion, HandoverQuestion, MemoryQuestion, PrefillTime, Subject,
-    capacity, cost, handover, label,
+    CapacityQuestion, ChosenLink, CostQuestion, HandoverQuestion, MemoryQuestion, Moving, PrefillTime,
+    Subject, capacity, cost, handover, label,
 };
 use kvscope_sizing::{Architecture, Bytes, Settings, StateModel, Tokens, catalogue, read_config};
 
@@ -96,6 +96,7 @@ fn simulate_a_million_requests(bencher: Bencher<'_, '_>) {
         capacity_bytes: Some(sizes.block_bytes.times(blocks).expect("a few TB")),
     };
     let replay = Replay {
+        moving: Moving::Nothing,
         trace: &trace,
         state: &state,
         tiers: &[tier("gpu", 10_000), tier("host", 90_000)],
@@ -157,6 +158,7 @@ fn plan_capacity(bencher: Bencher<'_, '_>, id: &str) {
     let settings = Settings { tp: Some(8), ..Settings::default() };
     let contexts = [Tokens::new(100_000)];
     let question = CapacityQuestion {
+        moving: Moving::Inputs,
         memory: MemoryQuestion {
             gpu,
             count: 8,
@@ -187,6 +189,7 @@ fn plan_cost(bencher: Bencher<'_, '_>) {
     let architecture = architecture_of(id);
     let settings = Settings::default();
     let question = CostQuestion {
+        moving: Moving::Inputs,
         context: Tokens::new(1_000_000),
         batch: 1,
         settings: &settings,
@@ -206,6 +209,7 @@ fn plan_handover(bencher: Bencher<'_, '_>) {
     let settings = Settings::default();
     let links: Vec<ChosenLink> = links().iter().map(ChosenLink::nominal).collect();
     let question = HandoverQuestion {
+        moving: Moving::Inputs,
         contexts: &[Tokens::new(100_000)],
         settings: &settings,
         gpu: find_gpu("h200").expect("a known GPU"),
@@ -230,8 +234,9 @@ fn plan_label(bencher: Bencher<'_, '_>) {
     let hardware = Some((find_gpu("h200").expect("a known GPU"), 8));
     let contexts = [10_000, 100_000, 1_000_000].map(Tokens::new);
     let subject = Subject::of(entry, &architecture);
-    bencher
-        .bench_local(|| label(black_box(&subject), &settings, &contexts, hardware).expect("it has labels"));
+    bencher.bench_local(|| {
+        label(black_box(&subject), &settings, &contexts, hardware, Moving::Inputs).expect("it has labels")
+    });
 }
 
 /// What a second prompt reuses, under every rule.
@@ -242,6 +247,7 @@ fn plan_prefix(bencher: Bencher<'_, '_>) {
     let settings = Settings::default();
     let length = Tokens::new(100_000);
     let question = PrefixQuestion {
+        moving: Moving::Inputs,
         model: id,
         architecture: &architecture,
         settings: &settings,

@@ -1,17 +1,19 @@
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::one_line;
 
 /// An assumption or a doubt that travels with every figure it touches.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize)]
 pub struct Warning {
     /// The config field or setting that it is about.
     pub field: String,
     /// What was found and what was assumed, in one sentence.
     pub message: String,
 }
+
+crate::record!(Warning { field, message });
 
 impl Warning {
     /// A warning about `field`.

@@ -4,7 +4,7 @@
 
 use kvscope_sizing::describe::{DecodeReads, Description, Needs, RanksHold, ReadRule, SCHEMA, describe};
 use kvscope_sizing::hardware::find_gpu;
-use kvscope_sizing::plan::{Subject, label};
+use kvscope_sizing::plan::{Moving, Subject, label};
 use kvscope_sizing::{ComponentKind, Settings, StateModel, Tokens, catalogue, find_entry};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn labels_fit_the_schema() {
         let settings = Settings { encoder_tokens: Some(1500), ..Settings::default() };
         let mut document = describe(&entry.id, &architecture, &settings).unwrap();
         for hardware in [None, Some((find_gpu("h200").unwrap(), 8)), Some((find_gpu("m4-max").unwrap(), 1))] {
-            let plan = label(&subject, &settings, &[Tokens::new(1000)], hardware).unwrap();
+            let plan = label(&subject, &settings, &[Tokens::new(1000)], hardware, Moving::Nothing).unwrap();
             document.service.labels = Some(plan.labels);
             let value = serde_json::to_value(&document).unwrap();
             let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();

@@ -61,9 +61,19 @@ fn exact_totals_are_met_within_a_hundredth() {
     }
 }
 
+/// Gemma-4-12B by hand: 40 window layers with 16 heads of 256 and 8 of K and V, 8 global ones with 16 heads of 512 and one of K,
+/// which is V too; an MLP of 3 × 3,840 × 15,360 in each, and one table of 262,144 vectors.
+#[test]
+fn gemma_4_12b_by_hand() {
+    let window = 2 * 3840 * 16 * 256 + 2 * 3840 * 8 * 256;
+    let global = 2 * 3840 * 16 * 512 + 3840 * 512;
+    let total = 40 * window + 8 * global + 48 * 3 * 3840 * 15_360 + 262_144 * 3840;
+    assert_eq!(count("gemma-4-12b").total, total);
+    assert!(is_met(total, 12_000_000_000));
+}
+
 /// Versions whose config at hand lacks a width, with the field.
-const INCOMPLETE: [(&str, &str); 5] = [
-    ("gemma-4-12b", "hidden_size"),
+const INCOMPLETE: [(&str, &str); 4] = [
     ("ling-2.5-1t", "hidden_size"),
     ("ling-2.6-flash", "hidden_size"),
     ("qwen3.8-2.4t-a95b", "vocab_size"),

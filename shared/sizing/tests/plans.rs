@@ -7,7 +7,7 @@ use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::hardware::{find_gpu, find_link, gpus};
 use kvscope_sizing::parameters::Parameters;
 use kvscope_sizing::plan::{
-    CapacityPlan, CapacityQuestion, ChosenLink, HandoverPlan, HandoverQuestion, MemoryQuestion, Mix,
+    CapacityPlan, CapacityQuestion, ChosenLink, HandoverPlan, HandoverQuestion, MemoryQuestion, Mix, Moving,
     PrefillTime, Subject, capacity, handover, label,
 };
 use kvscope_sizing::{Bytes, Result, Settings, Tokens, catalogue, find_entry};
@@ -171,6 +171,7 @@ fn ask(id: &str, memory: MemoryQuestion<'_>, contexts: &[u64], mix: Option<Mix>)
     }
     let contexts: Vec<Tokens> = contexts.iter().map(|n| Tokens::new(*n)).collect();
     let question = CapacityQuestion {
+        moving: Moving::Inputs,
         memory,
         engine: Engine::newest(EngineKind::Logical),
         settings: &settings,
@@ -198,6 +199,8 @@ fn requests_are_what_is_left_over_their_bytes() {
     assert_eq!(plan.frontier.first().unwrap().requests, Some(64_000_000_000 / (131_072 * 1024)));
     // 16 of 80 GB are weights: a tenth of the memory moves most.
     assert_eq!(plan.sensitivities[0].input, "memory");
+    let context = plan.sensitivities.iter().find(|row| row.input == "context").unwrap();
+    assert_eq!((context.with_less, context.with_more), (Some(66.0), Some(54.0)), "7,373 and 9,011 tokens");
 }
 
 #[test]
@@ -269,6 +272,7 @@ fn hand(
     let architecture = entry.architecture()?;
     let contexts: Vec<Tokens> = contexts.iter().map(|n| Tokens::new(*n)).collect();
     let question = HandoverQuestion {
+        moving: Moving::Inputs,
         contexts: &contexts,
         settings,
         gpu: find_gpu("h200")?,
@@ -365,7 +369,7 @@ fn no_answer_is_infinite() {
         let subject = Subject::of(entry, &architecture);
         let contexts = [Tokens::new(0), Tokens::new(1), Tokens::new(4096)];
         for gpu in gpus() {
-            let plan = label(&subject, &settings, &contexts, Some((gpu, 4))).unwrap();
+            let plan = label(&subject, &settings, &contexts, Some((gpu, 4)), Moving::Nothing).unwrap();
             for label in serde_json::to_value(&plan.labels).unwrap().as_array().unwrap() {
                 let seconds = &label["hardware"]["read_seconds_per_step"];
                 assert!(seconds.is_number(), "{} on {}: {seconds}", entry.id, gpu.id);
@@ -382,7 +386,10 @@ fn labels_say_how_state_lives() {
         let entry = find_entry(id).unwrap();
         let architecture = entry.architecture().unwrap();
         let subject = Subject::of(entry, &architecture);
-        label(&subject, &Settings::default(), &[Tokens::new(100_000)], None).unwrap().labels.remove(0)
+        label(&subject, &Settings::default(), &[Tokens::new(100_000)], None, Moving::Nothing)
+            .unwrap()
+            .labels
+            .remove(0)
     };
     assert_eq!(of("deepseek-v3.2").lifecycle_class, "token");
     assert_eq!(of("gemma-3-27b").lifecycle_class, "token+window");

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::plan::prefix::{PrefixPlan, PrefixQuestion, ReuseUnder, SharedPrefix, reuse};
+use kvscope_sizing::plan::Moving;
+use kvscope_sizing::plan::prefix::{
+    PrefixPlan, PrefixQuestion, ReuseUnder, SharedPrefix, reuse, reuse_curve,
+};
 use kvscope_sizing::{Ratio, Result, Settings, Tokens, find_entry};
 
 struct Ask {
@@ -26,6 +29,7 @@ impl Ask {
             settings.set(name, value)?;
         }
         reuse(&PrefixQuestion {
+            moving: Moving::Inputs,
             model: self.model,
             architecture: &architecture,
             settings: &settings,
@@ -209,5 +213,51 @@ fn no_rule_saves_more_than_is_shared() {
                 assert_eq!(row.lost_tokens.get() + row.hit_tokens.get(), shared, "{} {}", entry.id, row.rule);
             }
         }
+    }
+}
+
+/// Llama-3.1-8B keeps every token: of 1,000 tokens that share 800, which are 50 blocks of 16, 200 are computed. With 720 and 880
+/// shared ones, which are whole blocks too, 280 and 120; of a prompt of 900 and 1,100 tokens 100 and 300.
+#[test]
+fn a_tenth_of_each_input_moves_what_is_computed() {
+    let moved = Ask::of("llama-3.1-8b", [1000, 1000, 800]).rule("vllm_blocks").sensitivities;
+    let row = |input: &str| {
+        let row = moved.iter().find(|row| row.input == input).unwrap();
+        (row.with_less, row.with_more)
+    };
+    assert_eq!(moved[0].input, "second prompt");
+    assert_eq!(row("second prompt"), (Some(100.0), Some(300.0)));
+    assert_eq!(row("shared tokens"), (Some(280.0), Some(120.0)));
+    assert_eq!(row("first prompt"), (Some(200.0), Some(200.0)));
+    // Of a first prompt of 900 tokens that is shared as a whole 896 are whole blocks.
+    let moved = Ask::of("llama-3.1-8b", [1000, 1000, 1000]).rule("vllm_blocks").sensitivities;
+    let first = moved.iter().find(|row| row.input == "first prompt").unwrap();
+    assert_eq!(first.with_less, Some(104.0));
+}
+
+#[test]
+fn a_curve_of_reuse_is_the_plan_at_every_length() {
+    let architecture = find_entry("qwen3.5-9b").unwrap().architecture().unwrap();
+    let (settings, vllm) = (Settings::default(), "vllm@0.33".parse().unwrap());
+    let tokens = Tokens::new(20_000);
+    let mut question = PrefixQuestion {
+        moving: Moving::Nothing,
+        model: "qwen3.5-9b",
+        architecture: &architecture,
+        settings: &settings,
+        vllm: &vllm,
+        prefix: SharedPrefix::new(tokens, tokens, Tokens::new(9001)).unwrap(),
+        interval: Tokens::new(4096),
+    };
+    let curve = reuse_curve(&question).unwrap();
+    assert!(curve.shared.len() == 65 && curve.shared.contains(&Tokens::new(9001)));
+    for (place, shared_tokens) in curve.shared.iter().enumerate() {
+        question.prefix.shared_tokens = *shared_tokens;
+        let plan = reuse(&question).unwrap();
+        assert_eq!(plan.rules.len(), curve.rules.len());
+        for (rule, computed) in &curve.rules {
+            assert_eq!(plan.rule(rule).unwrap().computed_tokens, computed[place], "{rule}, {shared_tokens}");
+        }
+        assert!(plan.rules.iter().all(|row| row.sensitivities.is_empty()));
     }
 }

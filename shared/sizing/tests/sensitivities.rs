@@ -6,8 +6,8 @@ use kvscope_sizing::cost::{FlopWeights, Types};
 use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::parameters::Parameters;
 use kvscope_sizing::plan::{
-    ChosenLink, CostQuestion, CostSensitivities, HandoverQuestion, HandoverSensitivities, PrefillTime,
-    Sensitivity, Subject, cost, handover, label,
+    ChosenLink, CostQuestion, CostSensitivities, HandoverQuestion, HandoverSensitivities, Moving,
+    PrefillTime, Sensitivity, Subject, cost, handover, label,
 };
 use kvscope_sizing::{Architecture, CatalogueEntry, Settings, Tokens, find_entry};
 
@@ -27,6 +27,7 @@ fn cost_of(id: &str, n: u64, batch: u64) -> CostSensitivities {
     let (entry, architecture) = version(id);
     let settings = Settings::default();
     let question = CostQuestion {
+        moving: Moving::Inputs,
         context: Tokens::new(n),
         batch,
         settings: &settings,
@@ -64,6 +65,7 @@ fn a_step_s_operations_and_bytes() {
 fn hand_over(prefill: PrefillTime<'_>, link: &ChosenLink) -> HandoverSensitivities {
     let (entry, architecture) = version("minimax-m2.5");
     let question = HandoverQuestion {
+        moving: Moving::Inputs,
         contexts: &[Tokens::new(32_768)],
         settings: &Settings::default(),
         gpu: find_gpu("h200").unwrap(),
@@ -114,12 +116,21 @@ fn a_label_s_bytes() {
     let settings = Settings::default();
     let hardware = Some((find_gpu("h200").unwrap(), 8));
     let subject = Subject::of(entry, &architecture);
-    let moved = label(&subject, &settings, &[Tokens::new(100_000)], hardware).unwrap().sensitivities;
+    let moved =
+        label(&subject, &settings, &[Tokens::new(100_000)], hardware, Moving::Inputs).unwrap().sensitivities;
     let (growing, fixed) = (3_072_000_000.0, 192_061_440.0);
     near(&moved.resident_bytes, "context", 0.9 * growing + fixed, 1.1 * growing + fixed);
     near(&moved.resident_bytes, "fixed part", growing + 0.9 * fixed, growing + 1.1 * fixed);
     assert_eq!(moved.resident_bytes.last().unwrap().input, "fixed part");
     assert_eq!(moved.prefill_seconds.len(), 2);
-    let alone = label(&subject, &settings, &[Tokens::new(100_000)], None).unwrap().sensitivities;
+    assert!(
+        label(&subject, &settings, &[Tokens::new(100_000)], hardware, Moving::Nothing)
+            .unwrap()
+            .sensitivities
+            .resident_bytes
+            .is_empty()
+    );
+    let alone =
+        label(&subject, &settings, &[Tokens::new(100_000)], None, Moving::Inputs).unwrap().sensitivities;
     assert!(alone.prefill_seconds.is_empty());
 }

@@ -2,7 +2,8 @@
 
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::plan::{
-    Given, LineQuantity, Offloading, PlanKind, Subject, capacity_of, datasheet_tier, typed_tiers,
+    Given, LabelPlan, LineAxis, LineQuantity, Moving, Offloading, PlanKind, Subject, capacity_of,
+    compression_of, cost_curve_of, cost_of, datasheet_tier, label_of, typed_tiers,
 };
 use kvscope_sizing::{Settings, Tokens, UnitSystem, find_entry};
 
@@ -19,7 +20,8 @@ fn what_does_not_fit_is_the_sentence_and_has_no_line() {
     let ask = |count: &str| {
         let given = given(&[("gpu", "h200"), ("count", count)]);
         let logical = Engine::newest(EngineKind::Logical);
-        capacity_of(&subject, logical, &Settings::default(), &[Tokens::new(1000)], None, &given).unwrap()
+        let (settings, contexts) = (Settings::default(), [Tokens::new(1000)]);
+        capacity_of(&subject, logical, &settings, &contexts, None, &given, Moving::Nothing).unwrap()
     };
     let sheet = ask("8").sheet(UnitSystem::Decimal);
     assert_eq!(
@@ -35,9 +37,8 @@ fn what_does_not_fit_is_the_sentence_and_has_no_line() {
     assert!(sheet.sentence.starts_with(&format!("16 × H200 SXM hold {requests} requests of 1,000 tokens")));
     let lines = plan.lines();
     assert_eq!(lines.quantity, LineQuantity::Requests);
-    let place = lines.contexts.iter().position(|context| context.get() == 1000).unwrap();
-    assert_eq!((place, lines.lines[0].values[0]), (0, requests as f64));
-    assert!(lines.contexts.windows(2).all(|pair| pair[0] < pair[1]));
+    assert_eq!((lines.at, lines.places[0], lines.lines[0].values[0]), (1000, 1000, requests as f64));
+    assert!(lines.places.windows(2).all(|pair| pair[0] < pair[1]));
 }
 
 /// One function computes both.
@@ -67,6 +68,50 @@ fn curves_of_restoring_are_the_seconds_of_the_plan() {
     // By its datasheet a link has no α, so all layouts take as long and are one line.
     let tier = datasheet_tier(&self::given(&[("gpu", "h200"), ("count", "2")])).unwrap().unwrap();
     assert_eq!(offloading.curves(&contexts, &[tier]).unwrap().restores.len(), 1);
+}
+
+/// Llama-3.1-8B: 131,072 B a token, which a step reads and a request holds; 1.5 GB and more of weights in every step.
+#[test]
+fn curves_of_costs_and_labels_are_the_figures_of_the_plans() {
+    let entry = find_entry("llama-3.1-8b").unwrap();
+    let architecture = entry.architecture().unwrap();
+    let subject = Subject::of(entry, &architecture);
+    let (settings, given) = (Settings::default(), Given::default());
+    let contexts = [1000, 20_000].map(Tokens::new);
+    let lines = cost_curve_of(&subject, &settings, &contexts, 3, &given).unwrap().lines();
+    let asked = cost_of(&subject, &settings, Tokens::new(5000), 3, &given, Moving::Nothing).unwrap();
+    let lines = lines.asked_at(Tokens::new(5000), |name| asked.drawn(name));
+    let state = lines.lines.iter().find(|line| line.name == "state").unwrap();
+    assert_eq!(state.values, [1000.0, 5000.0, 20_000.0].map(|n| 3.0 * n * 131_072.0));
+    let weights = lines.lines.iter().find(|line| line.name == "weights").unwrap();
+    assert_eq!(weights.values, [asked.decode.weight_read_bytes.get() as f64; 3]);
+    let label =
+        |contexts: &[Tokens]| vec![label_of(&subject, &settings, contexts, &given, Moving::Nothing).unwrap()];
+    let one = label(&[Tokens::new(5000)]);
+    let lines = LabelPlan::lines(&label(&contexts));
+    let lines = lines.asked_at(Tokens::new(5000), |name| LabelPlan::drawn(&one, name));
+    assert_eq!(lines.lines[0].values, [1000.0, 5000.0, 20_000.0].map(|n| n * 131_072.0));
+}
+
+/// 131,072,000 B at 8 Gbit/s take 131.072 ms; a quarter of them, and as long as coding takes, 32.768 ms and 6.5536 ms more.
+#[test]
+fn lines_over_bandwidth_cross_where_the_plan_turns() {
+    let entry = find_entry("llama-3.1-8b").unwrap();
+    let architecture = entry.architecture().unwrap();
+    let subject = Subject::of(entry, &architecture);
+    let given = given(&[("bandwidth", "8Gbps")]);
+    let strategy = ["four=quantise:4:20GB/s"];
+    let answer =
+        compression_of(&subject, &Settings::default(), Tokens::new(1000), &strategy, &given).unwrap();
+    let lines = answer.lines();
+    assert_eq!((lines.across, lines.at), (LineAxis::BitRate, 8_000_000_000));
+    let at = |bits: u64| lines.places.binary_search(&bits).unwrap();
+    let seconds = |line: usize, bits: u64| lines.lines[line].values[at(bits)];
+    assert!((seconds(0, 8_000_000_000) - 0.131_072).abs() < 1e-12);
+    assert!((seconds(1, 8_000_000_000) - (0.032_768 + 0.006_553_6)).abs() < 1e-12);
+    // B* = 3/4 × 20 GB/s = 120 Gbit/s.
+    assert!((seconds(0, 120_000_000_000) - seconds(1, 120_000_000_000)).abs() < 1e-12);
+    assert!(lines.places.last().unwrap() >= &800_000_000_000);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use kvscope_sizing::plan::Moving;
 use kvscope_sizing::plan::simulation::{Compare, Rates, Replay, Simulation, StoreTier, Trace, simulate};
 use kvscope_sizing::{Bytes, ComponentKind, Result, Settings, StateModel, Tokens, find_entry};
 use proptest::prelude::*;
@@ -35,6 +36,7 @@ fn trace(requests: &[&[u64]]) -> Trace {
 
 fn try_replay(id: &str, trace: &Trace, tiers: &[StoreTier], prefetch: u64) -> Result<Simulation> {
     simulate(&Replay {
+        moving: Moving::Nothing,
         trace,
         state: &state(id),
         tiers,
@@ -118,6 +120,7 @@ fn running_requests_hold_their_whole_state() {
     let trace = trace(&[&[1], &[1], &[2]]);
     let rates = Rates { prefill_tokens_per_second: 342.0, decode_tokens_per_second: 10.0 };
     let found = simulate(&Replay {
+        moving: Moving::Nothing,
         trace: &trace,
         state: &state("qwen3-8b"),
         tiers: &[tier("gpu", None)],
@@ -272,6 +275,7 @@ fn what_has_no_answer_is_a_sentence() {
     assert!(error(&odd, "deepseek-v4-pro", &[tier("gpu", None)]).contains("cut a compression group of 128"));
     for rates in [(0.0, 1.0), (1.0, f64::NAN)] {
         let asked = Replay {
+            moving: Moving::Nothing,
             trace: &one,
             state: &state("qwen3-8b"),
             tiers: &[tier("gpu", None)],
@@ -281,4 +285,45 @@ fn what_has_no_answer_is_a_sentence() {
         };
         assert!(simulate(&asked).unwrap_err().to_string().contains("serve nothing"));
     }
+}
+
+/// Three blocks in turn and room for exactly three: a tenth less room, or larger blocks, and none is there when it is asked for.
+#[test]
+fn a_tenth_of_each_input_moves_what_is_taken_over() {
+    let trace = trace(&[&[7], &[8], &[9], &[7], &[8], &[9]]);
+    let state = state("qwen3-8b");
+    let tiers = [tier("gpu", Some(3 * QWEN3_BLOCK)), tier("nothing", None)];
+    let mut asked = Replay {
+        moving: Moving::Inputs,
+        trace: &trace,
+        state: &state,
+        tiers: &tiers[..1],
+        prefetch_blocks: 0,
+        rates: None,
+        optimum: Compare::Alone,
+    };
+    let moved = simulate(&asked).unwrap().sensitivities;
+    let rows: Vec<_> = moved.iter().map(|row| (row.input, row.with_less, row.with_more)).collect();
+    assert_eq!(
+        rows,
+        [("capacity of the first tier", Some(0.0), Some(0.5)), ("bytes of a block", Some(0.5), Some(0.0)),]
+    );
+    // A second tier without a limit holds all that leaves the first.
+    asked.tiers = &tiers;
+    let moved = simulate(&asked).unwrap().sensitivities;
+    assert!(moved.iter().all(|row| (row.with_less, row.with_more) == (Some(0.5), Some(0.5))));
+    assert_eq!(moved.iter().filter(|row| row.input.starts_with("capacity")).count(), 1);
+    asked.moving = Moving::Nothing;
+    assert_eq!(simulate(&asked).unwrap().sensitivities, []);
+}
+
+#[test]
+fn a_trace_is_counted_in_blocks_of_another_length() {
+    let requests = trace(&[&[1, 2], &[1, 2, 3]]);
+    let smaller = requests.clone().in_blocks_of(Tokens::new(600)).unwrap();
+    assert_eq!((smaller.block_tokens().get(), smaller.requests().len()), (600, 2));
+    // 1,025 tokens are two blocks of 1,024 and no three.
+    let error = requests.clone().in_blocks_of(Tokens::new(1024)).unwrap_err().to_string();
+    assert_eq!(error, "trace: 3 blocks of 1,024 tokens are more than 1537 tokens have");
+    assert!(requests.in_blocks_of(Tokens::new(0)).is_err());
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use kvscope_sizing::plan::{CapacityPlan, Given, Mix, capacity_of, typed_mix};
+use kvscope_sizing::plan::{CapacityPlan, Given, Mix, Moving, capacity_of, typed_mix};
 use kvscope_sizing::{UnitSystem, parse_count};
 
 use super::cost::TypeChoice;
@@ -56,6 +56,8 @@ pub(super) struct Arguments {
     /// Price of a GPU for an hour, in any currency
     #[arg(long, value_name = "PRICE")]
     price: Option<f64>,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -73,7 +75,7 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answer: &CapacityPlan) -> Result<(), Failure> {
-        let text = |plan: &CapacityPlan| text::of(&plan.sheet(UnitSystem::Decimal));
+        let text = |plan: &CapacityPlan| text::of(&plan.sheet(UnitSystem::Decimal), self.moves.shows());
         super::print(std::slice::from_ref(answer), text, |plan| (&plan.model, &plan.warnings))
     }
 }
@@ -84,7 +86,7 @@ fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<CapacityPlan, Fail
     let model = Model::load_from(around.files, &arguments.model, arguments.accounting.unknown())?;
     let contexts = arguments.contexts.given_or_usual(&model.architecture)?;
     let mix = arguments.mix.as_deref().map(|given| mix(given, around.files)).transpose()?;
-    capacity_of(&model.subject(), engine, &settings, &contexts, mix, &arguments.given())
+    capacity_of(&model.subject(), engine, &settings, &contexts, mix, &arguments.given(), Moving::Inputs)
         .map_err(|error| model.failure(&error))
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Arguments {
     strategies: Vec<String>,
     #[command(flatten)]
     accounting: Accounting,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -51,7 +53,8 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answers: &Vec<CompressionAnswer>) -> Result<(), Failure> {
-        let text = |answer: &CompressionAnswer| text::of(&answer.sheet(UnitSystem::Decimal));
+        let text =
+            |answer: &CompressionAnswer| text::of(&answer.sheet(UnitSystem::Decimal), self.moves.shows());
         super::print(answers, text, |answer| (&answer.model, &answer.warnings))
     }
 }

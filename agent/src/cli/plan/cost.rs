@@ -1,6 +1,6 @@
 use clap::Args;
 use kvscope_sizing::UnitSystem;
-use kvscope_sizing::plan::{CostPlan, Given, cost_of};
+use kvscope_sizing::plan::{CostPlan, Given, Moving, cost_of};
 
 use super::{Around, Asked, text};
 use crate::cli::request::{Accounting, Batch, Contexts, hide_engines};
@@ -24,6 +24,8 @@ pub(super) struct Arguments {
     /// What an operation counts: plain, fp8 (bf16 2, fp8 1, fp4 0.5), or TYPE=WEIGHT with commas
     #[arg(long, default_value = "plain", value_name = "WEIGHTS")]
     flop_weights: String,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -63,7 +65,8 @@ impl Asked for Arguments {
         let (context, batch) = (self.contexts.one_of(&model.architecture)?, self.batch.count()?);
         let mut given = self.types.given();
         given.set("flop_weights", &self.flop_weights);
-        cost_of(&model.subject(), &settings, context, batch, &given).map_err(|error| model.failure(&error))
+        cost_of(&model.subject(), &settings, context, batch, &given, Moving::Inputs)
+            .map_err(|error| model.failure(&error))
     }
 
     fn wants_json(&self) -> bool {
@@ -71,7 +74,7 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answer: &CostPlan) -> Result<(), Failure> {
-        let text = |plan: &CostPlan| text::of(&plan.sheet(UnitSystem::Decimal));
+        let text = |plan: &CostPlan| text::of(&plan.sheet(UnitSystem::Decimal), self.moves.shows());
         super::print(std::slice::from_ref(answer), text, |plan| (&plan.model, &plan.warnings))
     }
 }

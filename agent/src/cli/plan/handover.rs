@@ -1,6 +1,8 @@
 use clap::Args;
-use kvscope_sizing::UnitSystem;
-use kvscope_sizing::plan::{ChosenLink, Given, HandoverPlan, handover_of, network_links, typed_links};
+use kvscope_sizing::plan::{
+    ChosenLink, Given, HandoverPlan, Measured, MeasuredLink, Moving, handover_of, network_links, typed_links,
+};
+use kvscope_sizing::{UnitSystem, Warning};
 
 use super::cost::TypeChoice;
 use super::measured;
@@ -54,6 +56,8 @@ pub(super) struct Arguments {
     /// Percent of the datasheet's rate that a prefill reaches, where no seconds are given
     #[arg(long, default_value_t = 40.0, value_name = "PERCENT")]
     efficiency: f64,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -71,7 +75,7 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answer: &HandoverPlan) -> Result<(), Failure> {
-        let text = |plan: &HandoverPlan| text::of(&plan.sheet(UnitSystem::Decimal));
+        let text = |plan: &HandoverPlan| text::of(&plan.sheet(UnitSystem::Decimal), self.moves.shows());
         super::print(std::slice::from_ref(answer), text, |plan| (&plan.model, &plan.warnings))
     }
 }
@@ -81,9 +85,11 @@ fn plan(arguments: &Arguments, around: &Around<'_>) -> Result<HandoverPlan, Fail
     let model = Model::load_from(around.files, &arguments.model, arguments.accounting.unknown())?;
     let contexts = arguments.contexts.given_or_usual(&model.architecture)?;
     let given = arguments.given();
-    let chosen = chosen_links(arguments, &given, around)?;
-    handover_of(&model.subject(), &settings, &contexts, &chosen, &given)
-        .map_err(|error| model.failure(&error))
+    let (chosen, left_out) = chosen_links(arguments, &given, around)?;
+    let plan = handover_of(&model.subject(), &settings, &contexts, &chosen, &given, Moving::Inputs);
+    let mut plan = plan.map_err(|error| model.failure(&error))?;
+    plan.warnings.extend(left_out);
+    Ok(plan)
 }
 
 impl Arguments {
@@ -108,19 +114,24 @@ impl Arguments {
     }
 }
 
+/// The links, and what of measured ones could not be used.
 fn chosen_links(
     arguments: &Arguments,
     given: &Given,
     around: &Around<'_>,
-) -> Result<Vec<ChosenLink>, Failure> {
+) -> Result<(Vec<ChosenLink>, Vec<Warning>), Failure> {
     let mut chosen = typed_links(given)?;
-    if let Some(run) = &arguments.measured {
-        chosen.extend(measured::named(around, run)?.into_iter().map(measured::Fitted::link));
+    let mut found = match &arguments.measured {
+        Some(run) => measured::named(around, run)?,
+        None => Measured::default(),
+    };
+    let is_none_given = chosen.is_empty() && found.measured.is_empty();
+    if is_none_given {
+        found = measured::newest(around, MeasuredLink::is_peer)?;
     }
-    if chosen.is_empty() {
-        let peer = measured::newest(around, measured::Fitted::is_peer)?.unwrap_or_default();
-        chosen.extend(peer.into_iter().map(measured::Fitted::link));
+    chosen.extend(found.measured.iter().map(MeasuredLink::as_link));
+    if is_none_given {
         chosen.extend(network_links());
     }
-    Ok(chosen)
+    Ok((chosen, found.warnings))
 }

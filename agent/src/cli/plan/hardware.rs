@@ -1,9 +1,11 @@
 use clap::Args;
 use kvscope_sizing::UnitSystem;
 use kvscope_sizing::hardware::{Gpu, Link, gpus, links};
+use kvscope_sizing::plan::words::{rate_words, time_words};
+use kvscope_sizing::plan::{Measured, MeasuredLink};
 use serde::Serialize;
 
-use super::{Around, Asked};
+use super::{Around, Asked, measured};
 use crate::failure::Failure;
 use crate::output::{self, Figures};
 
@@ -18,13 +20,20 @@ pub(super) struct Arguments {
 pub(super) struct Known {
     gpus: &'static [Gpu],
     links: &'static [Link],
+    /// What the newest runs of this machine measured: of its tiers, and of the way to another process.
+    #[serde(flatten)]
+    measured: Measured,
 }
 
 impl Asked for Arguments {
     type Answer = Known;
 
-    fn answer(&self, _: &Around<'_>) -> Result<Known, Failure> {
-        Ok(Known { gpus: gpus(), links: links() })
+    fn answer(&self, around: &Around<'_>) -> Result<Known, Failure> {
+        let mut found = measured::newest(around, |_| true)?;
+        if !found.measured.iter().any(MeasuredLink::is_peer) {
+            found.measured.extend(measured::newest(around, MeasuredLink::is_peer)?.measured);
+        }
+        Ok(Known { gpus: gpus(), links: links(), measured: found })
     }
 
     fn wants_json(&self) -> bool {
@@ -32,8 +41,31 @@ impl Asked for Arguments {
     }
 
     fn print(&self, known: &Known) -> Result<(), Failure> {
-        output::figures(&format!("{}\n{}", gpu_table(known.gpus), link_table(known.links)))
+        let Measured { measured, warnings } = &known.measured;
+        let measured = match measured.as_slice() {
+            [] => String::new(),
+            links => format!("\n{}", measured_table(links)),
+        };
+        output::figures(&format!("{}\n{}{measured}", gpu_table(known.gpus), link_table(known.links)))?;
+        for warning in warnings {
+            output::warning(&warning.to_string());
+        }
+        Ok(())
     }
+}
+
+fn measured_table(links: &[MeasuredLink]) -> String {
+    let mut table = Figures::new(1, &["measured here", "start", "each block", "rate", "figures"]).text_last();
+    for link in links {
+        table.row([
+            link.name(),
+            time_words(link.start_seconds),
+            time_words(link.alpha_seconds),
+            rate_words(link.beta_bytes_per_second),
+            link.source.clone(),
+        ]);
+    }
+    table.render()
 }
 
 fn gpu_table(gpus: &[Gpu]) -> String {

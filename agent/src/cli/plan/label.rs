@@ -1,6 +1,6 @@
 use clap::Args;
 use kvscope_sizing::UnitSystem;
-use kvscope_sizing::plan::{Given, LabelPlan, label_of};
+use kvscope_sizing::plan::{Given, LabelPlan, Moving, label_of};
 
 use super::{Around, Asked, text};
 use crate::cli::request::{Accounting, Contexts, hide_engines, warn_of_all};
@@ -24,6 +24,8 @@ pub(super) struct Arguments {
     /// GPUs that share a request
     #[arg(long, default_value_t = 1, value_name = "N")]
     count: u64,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -39,7 +41,7 @@ impl Asked for Arguments {
         for name in &self.models {
             let model = Model::load_from(around.files, name, self.accounting.unknown())?;
             let contexts = self.contexts.given_or_usual(&model.architecture)?;
-            let plan = label_of(&model.subject(), &settings, &contexts, &given);
+            let plan = label_of(&model.subject(), &settings, &contexts, &given, Moving::Inputs);
             plans.push(plan.map_err(|error| model.failure(&error))?);
         }
         Ok(plans)
@@ -50,7 +52,7 @@ impl Asked for Arguments {
     }
 
     fn print(&self, plans: &Vec<LabelPlan>) -> Result<(), Failure> {
-        output::figures(&text::of(&LabelPlan::sheet(plans, UnitSystem::Decimal)))?;
+        output::figures(&text::of(&LabelPlan::sheet(plans, UnitSystem::Decimal), self.moves.shows()))?;
         warn_of_all(plans.iter().map(|plan| (plan.model.as_str(), plan.warnings.as_slice())));
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What the stored runs of this machine say of its tiers and links.
 
 use kvscope_protocol::run::{Machine, Run};
-use kvscope_sizing::plan::ChosenLink;
-use kvscope_sizing::plan::offload::{Tier, TierGrade};
+use kvscope_sizing::Warning;
+use kvscope_sizing::plan::{Measured, MeasuredLink};
 use kvscope_sizing::prediction::LinkFit;
 use serde::Deserialize as _;
 
@@ -13,123 +13,128 @@ use crate::failure::Failure;
 /// Names the newest run that has what is asked for.
 pub(super) const NEWEST: &str = "newest";
 
-/// A tier as a run fitted it.
-#[derive(Debug)]
-pub(super) struct Fitted {
-    /// `dram`, `file`, `peer`, …
-    tier: String,
-    pattern: String,
-    fit: LinkFit,
-    source: String,
-}
-
 /// The fits of a run that is named, whatever machine it was measured on, or of the newest one of this machine that has any.
-pub(super) fn named(around: &Around<'_>, run: &str) -> Result<Vec<Fitted>, Failure> {
+pub(super) fn named(around: &Around<'_>, run: &str) -> Result<Measured, Failure> {
     if run == NEWEST {
         let found = newest(around, |_| true)?;
-        return found.ok_or_else(|| {
-            Failure::input(
-                "measured: no run of this machine has tiers; start one with `kvscope bench run --tiers dram,file`",
-            )
-        });
+        if !found.measured.is_empty() {
+            return Ok(found);
+        }
+        let mut said = vec![
+            "measured: no run of this machine has tiers; start one with `kvscope bench run --tiers dram,file`",
+        ];
+        said.extend(found.warnings.iter().map(|warning| warning.message.as_str()));
+        return Err(Failure::input(said.join("; ")));
     }
     let store = around.runs.as_ref().ok_or_else(|| Failure::input(format!("measured: no run {run}")))?;
-    let fits = fits_of(&store.show(run).map_err(Failure::input)?.run);
-    if fits.is_empty() {
+    let links = fits_of(&store.show(run).map_err(Failure::input)?.run);
+    if links.is_empty() {
         return Err(Failure::input(format!("measured: {run} has no fits to restored blocks")));
     }
-    Ok(fits)
+    Ok(Measured { measured: links, warnings: Vec::new() })
 }
 
 /// The fits that `wanted` takes of the newest run of this machine that has any such.
 pub(super) fn newest(
     around: &Around<'_>,
-    wanted: impl Fn(&Fitted) -> bool,
-) -> Result<Option<Vec<Fitted>>, Failure> {
-    let Some(store) = &around.runs else { return Ok(None) };
-    newest_of(store, &this_machine(), wanted)
+    wanted: impl Fn(&MeasuredLink) -> bool,
+) -> Result<Measured, Failure> {
+    match &around.runs {
+        None => Ok(Measured::default()),
+        Some(store) => newest_of(store, &this_machine(), wanted),
+    }
 }
 
 fn newest_of(
     store: &Store,
     here: &Machine,
-    wanted: impl Fn(&Fitted) -> bool,
-) -> Result<Option<Vec<Fitted>>, Failure> {
+    wanted: impl Fn(&MeasuredLink) -> bool,
+) -> Result<Measured, Failure> {
+    let mut found = Measured::default();
     for summary in store.list().map_err(Failure::check)? {
-        let Ok(read) = store.show(&summary.run) else { continue };
-        if !is_same(&read.run.machine, here) {
+        let name = &summary.run;
+        let run = match store.show(name) {
+            Ok(read) => read.run,
+            Err(error) => {
+                found.warnings.push(Warning::new("measured", format!("run {name} is left out: {error}")));
+                continue;
+            }
+        };
+        let mut links = fits_of(&run);
+        links.retain(&wanted);
+        if links.is_empty() {
             continue;
         }
-        let fits: Vec<Fitted> = fits_of(&read.run).into_iter().filter(&wanted).collect();
-        if !fits.is_empty() {
-            return Ok(Some(fits));
+        match whose(&run.machine, here) {
+            Whose::Ours => return Ok(Measured { measured: links, ..found }),
+            Whose::Another => {}
+            Whose::Unknown(what) => {
+                let message = format!(
+                    "run {name} is left out: its {what} or this machine's is not known; give --measured {name} to take it"
+                );
+                found.warnings.push(Warning::new("measured", message));
+            }
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
-/// Whether a run's machine is this one, by what does not change from day to day: runs of others can be imported.
-fn is_same(run: &Machine, here: &Machine) -> bool {
-    (&run.architecture, &run.cpu, run.memory_bytes) == (&here.architecture, &here.cpu, here.memory_bytes)
+/// Whose run it is.
+#[derive(Debug, Eq, PartialEq)]
+enum Whose {
+    /// This machine's.
+    Ours,
+    /// Another's: runs can be imported.
+    Another,
+    /// Nobody can tell, for want of this.
+    Unknown(&'static str),
 }
 
-fn fits_of(run: &Run) -> Vec<Fitted> {
-    let mut fits: Vec<Fitted> = Vec::new();
+/// By what does not change from day to day.
+fn whose(run: &Machine, here: &Machine) -> Whose {
+    let differs = run.architecture != here.architecture
+        || run.cpu.as_ref().zip(here.cpu.as_ref()).is_some_and(|(run, here)| run != here)
+        || run.memory_bytes.zip(here.memory_bytes).is_some_and(|(run, here)| run != here);
+    match (&run.cpu, &here.cpu, run.memory_bytes, here.memory_bytes) {
+        _ if differs => Whose::Another,
+        (None, ..) | (_, None, ..) => Whose::Unknown("processor"),
+        (_, _, None, _) | (_, _, _, None) => Whose::Unknown("memory"),
+        _ => Whose::Ours,
+    }
+}
+
+fn fits_of(run: &Run) -> Vec<MeasuredLink> {
+    let mut links: Vec<MeasuredLink> = Vec::new();
     for transfer in run.transfers.iter().filter(|transfer| transfer["direction"] == "restore") {
         let Ok(fit) = LinkFit::deserialize(&transfer["fitted"]["link"]) else { continue };
         let word = |key: &str| transfer[key].as_str().unwrap_or_default().to_owned();
         let (tier, pattern) = (word("tier"), word("pattern"));
-        if fits.iter().all(|known| (&known.tier, &known.pattern) != (&tier, &pattern)) {
-            let source = format!("fitted to {} transfers of run {}: {}", fit.points, run.run, word("medium"));
-            fits.push(Fitted { tier, pattern, fit, source });
+        if links.iter().all(|known| (&known.tier, &known.pattern) != (&tier, &pattern)) {
+            links.push(MeasuredLink {
+                run: run.run.clone(),
+                source: format!("fitted to {} transfers of run {}: {}", fit.points, run.run, word("medium")),
+                tier,
+                pattern,
+                start_seconds: fit.start_seconds,
+                alpha_seconds: fit.alpha_seconds,
+                beta_bytes_per_second: fit.beta_bytes_per_second,
+            });
         }
     }
-    fits
-}
-
-impl Fitted {
-    /// Whether another process keeps the blocks, as a decode worker would.
-    pub(super) fn is_peer(&self) -> bool {
-        self.tier == "peer"
-    }
-
-    fn name(&self) -> String {
-        format!("{}, {}", self.tier, self.pattern)
-    }
-
-    pub(super) fn tier(self) -> Tier {
-        Tier {
-            name: self.name(),
-            start_seconds: self.fit.start_seconds,
-            alpha_seconds: self.fit.alpha_seconds,
-            beta_bytes_per_second: self.fit.beta_bytes_per_second,
-            ranks: 1,
-            grade: TierGrade::Fitted,
-            source: self.source,
-        }
-    }
-
-    pub(super) fn link(self) -> ChosenLink {
-        ChosenLink {
-            link: self.name(),
-            grade: "fitted",
-            start_seconds: self.fit.start_seconds,
-            alpha_seconds: self.fit.alpha_seconds,
-            bytes_per_second: self.fit.beta_bytes_per_second,
-            source: self.source,
-        }
-    }
+    links
 }
 
 #[cfg(test)]
 mod tests {
     use kvscope_protocol::run::{Header, Line, PlanRecord, RUN_SCHEMA};
+    use kvscope_sizing::Bytes;
+    use kvscope_sizing::plan::offload::TierGrade;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn machine(cpu: &str) -> Machine {
-        Machine { cpu: Some(cpu.to_owned()), ..Machine::default() }
+        Machine { cpu: Some(cpu.to_owned()), memory_bytes: Some(Bytes::new(1 << 34)), ..Machine::default() }
     }
 
     fn run_of(transfers: &[Value]) -> Run {
@@ -173,7 +178,7 @@ mod tests {
             transfer("dram", "restore", Some(5e9)),
             transfer("file", "restore", None),
         ]);
-        let tiers: Vec<Tier> = fits_of(&run).into_iter().map(Fitted::tier).collect();
+        let tiers: Vec<_> = fits_of(&run).iter().map(MeasuredLink::as_tier).collect();
         assert_eq!(tiers.len(), 1);
         assert_eq!((tiers[0].name.as_str(), tiers[0].grade), ("dram, fragments", TierGrade::Fitted));
         assert_eq!(tiers[0].source, "fitted to 4 transfers of run r1: memory");
@@ -183,31 +188,59 @@ mod tests {
         );
     }
 
-    #[test]
-    fn the_newest_run_of_this_machine_is_taken() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        for (run, cpu, beta) in
-            [("20260101", "this", 1e9), ("20260102", "this", 2e9), ("20260103", "that", 3e9)]
-        {
-            let mut line = transfer("peer", "restore", Some(beta));
+    fn store(folder: &std::path::Path, runs: &[(&str, &str, f64)]) -> Store {
+        let store = Store::open(folder).unwrap();
+        for (run, cpu, beta) in runs {
+            let mut line = transfer("peer", "restore", Some(*beta));
             line["line"] = json!("transfer");
             let text = format!("{}\n{line}\n", header(run, cpu));
             store.import(&format!("{run}.jsonl"), &text).unwrap();
         }
-        let beta = |wanted: fn(&Fitted) -> bool| {
-            let fits = newest_of(&store, &machine("this"), wanted).unwrap();
-            fits.map(|mut fits| fits.remove(0).link().bytes_per_second / 1e9)
+        store
+    }
+
+    #[test]
+    fn the_newest_run_of_this_machine_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = [("20260101", "this", 1e9), ("20260102", "this", 2e9), ("20260103", "that", 3e9)];
+        let store = store(folder.path(), &runs);
+        let beta = |wanted: fn(&MeasuredLink) -> bool| {
+            let found = newest_of(&store, &machine("this"), wanted).unwrap();
+            assert_eq!(found.warnings, []);
+            found.measured.first().map(|link| link.as_link().bytes_per_second / 1e9)
         };
-        assert_eq!(beta(Fitted::is_peer), Some(2.0));
-        assert_eq!(beta(|fit| !fit.is_peer()), None);
+        assert_eq!(beta(MeasuredLink::is_peer), Some(2.0));
+        assert_eq!(beta(|link| !link.is_peer()), None);
         // A run that is named may be another machine's.
         let around =
             Around { files: crate::input::Files::OfSystem, runs: Some(store.clone()), most_made_requests: 1 };
         assert_eq!(
-            named(&around, "20260103").unwrap()[0].source,
+            named(&around, "20260103").unwrap().measured[0].source,
             "fitted to 4 transfers of run 20260103: memory"
         );
         assert!(named(&around, "20260104").is_err());
+    }
+
+    /// Two machines of which nothing is known are not the same, and a run that cannot be read is told.
+    #[test]
+    fn what_is_left_out_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), &[("20260101", "this", 1e9)]);
+        std::fs::write(folder.path().join("20260102.jsonl"), "{}\n").unwrap();
+        let found = newest_of(&store, &machine("this"), |_| true).unwrap();
+        assert_eq!(found.measured.len(), 1);
+        assert!(found.warnings[0].message.starts_with("run 20260102 is left out: "), "{:?}", found.warnings);
+        let nobody = Machine { cpu: None, ..machine("this") };
+        let found = newest_of(&store, &nobody, |_| true).unwrap();
+        assert!(found.measured.is_empty());
+        assert!(found.warnings[1].message.contains("run 20260101 is left out: its processor"));
+        assert_eq!(
+            whose(&machine("this"), &Machine { memory_bytes: None, ..machine("this") }),
+            Whose::Unknown("memory")
+        );
+        assert_eq!(
+            whose(&machine("this"), &Machine { memory_bytes: None, ..machine("that") }),
+            Whose::Another
+        );
     }
 }

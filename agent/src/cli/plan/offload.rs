@@ -1,7 +1,9 @@
 use clap::Args;
-use kvscope_sizing::UnitSystem;
 use kvscope_sizing::plan::offload::Tier;
-use kvscope_sizing::plan::{Given, OffloadAnswer, Offloading, Subject, datasheet_tier, typed_tiers};
+use kvscope_sizing::plan::{
+    Given, Measured, MeasuredLink, OffloadAnswer, Offloading, Subject, datasheet_tier, typed_tiers,
+};
+use kvscope_sizing::{UnitSystem, Warning};
 
 use super::cost::TypeChoice;
 use super::measured;
@@ -40,6 +42,8 @@ pub(super) struct Arguments {
     types: TypeChoice,
     #[command(flatten)]
     accounting: Accounting,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -57,7 +61,7 @@ impl Asked for Arguments {
     }
 
     fn print(&self, answers: &Vec<OffloadAnswer>) -> Result<(), Failure> {
-        let text = |answer: &OffloadAnswer| text::of(&answer.sheet(UnitSystem::Decimal));
+        let text = |answer: &OffloadAnswer| text::of(&answer.sheet(UnitSystem::Decimal), self.moves.shows());
         super::print(answers, text, |answer| (&answer.plan.model, &answer.plan.warnings))
     }
 }
@@ -65,7 +69,7 @@ impl Asked for Arguments {
 fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<OffloadAnswer>, Failure> {
     let settings = arguments.accounting.logical_settings_and(&["block_size"])?;
     let given = arguments.given();
-    let tiers = arguments.tiers(&given, around)?;
+    let (tiers, left_out) = arguments.tiers(&given, around)?;
     let mut answers = Vec::new();
     for name in &arguments.models {
         let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
@@ -73,7 +77,9 @@ fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<OffloadAnsw
         let subject = Subject { model: &model.label, ..model.subject() };
         let answer =
             Offloading::of(subject, &settings, &given).and_then(|offloading| offloading.at(context, &tiers));
-        answers.push(answer.map_err(|error| model.failure(&error))?);
+        let mut answer = answer.map_err(|error| model.failure(&error))?;
+        answer.plan.warnings.extend(left_out.iter().cloned());
+        answers.push(answer);
     }
     Ok(answers)
 }
@@ -92,24 +98,24 @@ impl Arguments {
         given
     }
 
-    /// Those that are given, else those that were measured here, else what the datasheet of the GPU says.
-    fn tiers(&self, given: &Given, around: &Around<'_>) -> Result<Vec<Tier>, Failure> {
+    /// Those that are given, else those that were measured here, else what the datasheet of the GPU says; and what of measured
+    /// ones could not be used.
+    fn tiers(&self, given: &Given, around: &Around<'_>) -> Result<(Vec<Tier>, Vec<Warning>), Failure> {
         let texts: Vec<&str> = self.tiers.iter().map(String::as_str).collect();
         let mut tiers = typed_tiers(&texts)?;
-        if let Some(run) = &self.measured {
-            tiers.extend(measured::named(around, run)?.into_iter().map(measured::Fitted::tier));
+        let found = match &self.measured {
+            Some(run) => measured::named(around, run)?,
+            None if tiers.is_empty() => measured::newest(around, |_| true)?,
+            None => Measured::default(),
+        };
+        tiers.extend(found.measured.iter().map(MeasuredLink::as_tier));
+        if tiers.is_empty() {
+            tiers.push(datasheet_tier(given)?.ok_or_else(|| {
+                Failure::input(
+                    "tier: none is given, and no run of this machine has any; add --tier host=50GB/s,15us, or measure with `kvscope bench run --tiers dram,file`",
+                )
+            })?);
         }
-        if !tiers.is_empty() {
-            return Ok(tiers);
-        }
-        if let Some(fits) = measured::newest(around, |_| true)? {
-            return Ok(fits.into_iter().map(measured::Fitted::tier).collect());
-        }
-        let tier = datasheet_tier(given)?.ok_or_else(|| {
-            Failure::input(
-                "tier: none is given, and no run of this machine has any; add --tier host=50GB/s,15us, or measure with `kvscope bench run --tiers dram,file`",
-            )
-        })?;
-        Ok(vec![tier])
+        Ok((tiers, found.warnings))
     }
 }

@@ -1,7 +1,7 @@
 use clap::Args;
 use kvscope_sizing::UnitSystem;
-use kvscope_sizing::plan::prefix::{PrefixPlan, SharedPrefix};
-use kvscope_sizing::plan::{Given, Subject, prefix_of, typed_prefix};
+use kvscope_sizing::plan::prefix::{PrefixPlan, SharedPrefix, reuse};
+use kvscope_sizing::plan::{Given, Moving, Subject, prefix_question, typed_prefix, vllm_of};
 
 use super::{Around, Asked, text};
 use crate::cli::request::Accounting;
@@ -34,6 +34,8 @@ pub(super) struct Arguments {
     every: String,
     #[command(flatten)]
     accounting: Accounting,
+    #[command(flatten)]
+    moves: text::Moves,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,14 +56,14 @@ impl Asked for Arguments {
     }
 
     fn print(&self, plans: &Vec<PrefixPlan>) -> Result<(), Failure> {
-        let text = |plan: &PrefixPlan| text::of(&plan.sheet(UnitSystem::Decimal));
+        let text = |plan: &PrefixPlan| text::of(&plan.sheet(UnitSystem::Decimal), self.moves.shows());
         super::print(plans, text, |plan| (&plan.model, &plan.warnings))
     }
 }
 
 fn plans(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<PrefixPlan>, Failure> {
     let settings = arguments.accounting.settings()?;
-    let engine = arguments.accounting.engine()?;
+    let engine = vllm_of(arguments.accounting.engine()?);
     let given = Given::of([
         ("first", arguments.first.clone()),
         ("second", arguments.second.clone()),
@@ -78,7 +80,8 @@ fn plans(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<PrefixPlan>, 
     for name in &arguments.models {
         let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
         let subject = Subject { model: &model.label, ..model.subject() };
-        let plan = prefix_of(&subject, engine.clone(), &settings, prefix, &given);
+        let question = prefix_question(&subject, &engine, &settings, prefix, &given, Moving::Inputs);
+        let plan = question.and_then(|question| reuse(&question));
         plans.push(plan.map_err(|error| model.failure(&error))?);
     }
     Ok(plans)

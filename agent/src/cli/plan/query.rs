@@ -9,7 +9,7 @@ use crate::cli::usage;
 use crate::failure::Failure;
 
 /// Options of the command line alone.
-const NOT_ASKED: [&str; 3] = ["json", "help", "version"];
+const NOT_ASKED: [&str; 4] = ["json", "help", "version", "every_input"];
 
 /// What `kvscope plan NAME --json` prints for these options, in one line of JSON.
 ///

@@ -1,12 +1,18 @@
+use std::sync::Arc;
+
 use kvscope_charts::Size;
-use kvscope_charts::figures::PlanLines;
+use kvscope_charts::export::{Export, Origin};
+use kvscope_charts::figures::{PlanAsked, PlanLines};
+use kvscope_charts::versions::set;
+use kvscope_sizing::plan::PlanKind;
 use leptos::prelude::*;
 
 use super::Answered;
+use super::asked::has_context;
 use crate::canvas::{Drawn, DrawnMemo, Figure};
 use crate::erased::{mark, nothing, part};
 use crate::state::Page;
-use crate::ui::{DataTable, copy_link, table_button, units_choice};
+use crate::ui::{DataTable, copy_link, figure_bar, units_choice};
 
 /// What is drawn of the answer over context, with its row of choices and its table.
 pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
@@ -16,7 +22,7 @@ pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
         let answer = answer.get();
         let lines = answer.as_ref().as_ref().ok()?.lines.as_ref()?;
         let size = Size::new(width.get(), (width.get() * 0.42).clamp(260.0, 400.0));
-        let figure = PlanLines::layout(lines, page.context(), size).ok()?;
+        let figure = PlanLines::layout(lines, page.view(|view| view.units), size).ok()?;
         Some(Drawn::plain(figure.scene().clone()))
     });
     let sentence = move || base.get().map(|drawn| drawn.scene.description.clone());
@@ -34,12 +40,17 @@ pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
             _ => nothing(),
         }
     };
-    let toggle = move || if has_lines() { table_button(table_is_open) } else { nothing() };
+    let ways = move || {
+        if !has_lines() {
+            return copy_link(page);
+        }
+        figure_bar(page, "plan", table_is_open, Arc::new(move |origin| export(page, &answer.get(), origin)))
+    };
     view! {
         <section class="drawn" data-lines=mark(move || has_lines().then(|| "true".to_owned()))>
             <div class="bar">
                 {units_choice()}
-                <div class="choice">{part(toggle)} {copy_link(page)}</div>
+                {part(ways)}
             </div>
             {part(title)}
             <div class="figure wide" role="img" aria-label=mark(sentence)>
@@ -49,4 +60,29 @@ pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
         </section>
     }
     .into_any()
+}
+
+/// The figure with all that was asked.
+fn export(page: Page, answered: &Answered, origin: Origin) -> Result<Export, String> {
+    let answer = answered.as_ref().map_err(|refusal| refusal.sentence.clone())?;
+    let lines = answer.lines.as_ref().ok_or_else(|| "This answer has no figure.".to_owned())?;
+    let names: Vec<String> = match page.view(|view| view.plans.plan) {
+        PlanKind::Label => page.chosen().list.iter().map(|chosen| chosen.name.clone()).collect(),
+        _ => page.selected().into_iter().map(|chosen| chosen.name).collect(),
+    };
+    let asked = page.view(|view| {
+        let mut inputs = vec![
+            ("plan".to_owned(), view.plans.plan.name().to_owned()),
+            ("models".to_owned(), names.join(", ")),
+        ];
+        if has_context(view.plans.plan) {
+            inputs.push(("context".to_owned(), view.context.to_string()));
+        }
+        let given = view.plans.asked();
+        inputs.extend(given.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        inputs.extend(set(&view.settings()));
+        let assumptions = answer.warnings.iter().map(ToString::to_string).collect();
+        PlanAsked { units: view.units, inputs, assumptions }
+    });
+    PlanLines::export(lines, &answer.sheet, asked, origin).map_err(|why| why.to_string())
 }

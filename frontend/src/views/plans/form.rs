@@ -1,13 +1,13 @@
 use kvscope_protocol::PlansView;
 use kvscope_sizing::hardware::{gpus, links};
-use kvscope_sizing::plan::{Field, FieldKind, PlanKind};
+use kvscope_sizing::plan::{Field, FieldKind, Moving, PlanKind};
 use leptos::ev;
 use leptos::prelude::*;
 
 use super::asked::answer;
 use crate::erased::{on, part, words};
 use crate::state::{Page, Step};
-use crate::ui::{ContextControl, Fold, ModelPicker, OwnConfig, TextBox};
+use crate::ui::{ContextControl, Fold, ModelPicker, OwnConfig, TextBox, open_file};
 use crate::views::growth::{batch_box, engine_controls, engine_summary, format_controls, formats_chosen};
 
 /// Which model, asked what, at which context.
@@ -36,7 +36,7 @@ pub(super) fn form(page: Page, plan: Memo<u64>) -> AnyView {
     }
     };
     let context = move || match PlanKind::ALL[usize::try_from(plan.get()).unwrap_or(0)] {
-        PlanKind::Prefix => ().into_any(),
+        PlanKind::Prefix | PlanKind::Simulate => ().into_any(),
         PlanKind::Cost => view! { <ContextControl/> {batch_box(page)} }.into_any(),
         _ => view! { <ContextControl/> }.into_any(),
     };
@@ -59,7 +59,10 @@ pub(super) fn form(page: Page, plan: Memo<u64>) -> AnyView {
 /// The options of a plan; those that few need are folded away.
 fn rows(page: Page, plan: PlanKind) -> AnyView {
     let (rare, common): (Vec<&Field>, Vec<&Field>) = plan.fields().iter().partition(|field| field.is_rare);
-    let common: Vec<AnyView> = common.into_iter().map(|field| row(page, field)).collect();
+    let mut common: Vec<AnyView> = common.into_iter().map(|field| row(page, field)).collect();
+    if plan == PlanKind::Simulate {
+        common.push(part(move || trace(page)).into_any());
+    }
     let rare: Vec<AnyView> = rare.into_iter().map(|field| row(page, field)).collect();
     if rare.is_empty() {
         return common.into_any();
@@ -72,6 +75,26 @@ fn rows(page: Page, plan: PlanKind) -> AnyView {
         </details>
     }
     .into_any()
+}
+
+/// The trace that is replayed in place of made requests, or how to give one.
+fn trace(page: Page) -> AnyView {
+    let opened = page.opened.with(|opened| opened.trace.as_ref().map(|named| named.label.clone()));
+    match opened {
+        Some(label) => view! {
+            <p class="note">
+                {format!("Replays {label}. ")}
+                <button
+                    type="button"
+                    on:click=on(move |_| page.opened.update(|opened| opened.trace = None))
+                >
+                    "made requests"
+                </button>
+            </p>
+        }
+        .into_any(),
+        None => open_file(page, "Open a trace", "open or drop a trace in JSON lines"),
+    }
 }
 
 fn row(page: Page, field: &'static Field) -> AnyView {
@@ -111,8 +134,8 @@ fn take(page: Page, field: &'static Field, typed: &str) -> Result<(), String> {
     untrack(|| {
         let mut plans: PlansView = page.view(|view| view.plans.clone());
         plans.set(field, typed);
-        match answer(page, &plans) {
-            Err(refusal) if refusal.place.as_deref() == Some(field.name) => Err(refusal.sentence),
+        match &*answer(page, &plans, Moving::Nothing, None) {
+            Err(refusal) if refusal.place.as_deref() == Some(field.name) => Err(refusal.sentence.clone()),
             _ => Ok(()),
         }
     })?;

@@ -5,11 +5,12 @@ mod figure;
 mod form;
 mod sheet;
 
-use kvscope_sizing::plan::PlanKind;
+use kvscope_sizing::plan::{Moving, PlanKind};
 use leptos::prelude::*;
 
+use crate::agent_client;
 use crate::erased::{effect, part, words};
-use crate::state::{Page, Shared, Step};
+use crate::state::{Agent, Page, Shared, Step};
 use crate::ui::Choice;
 use crate::views::growth::whole_names;
 use asked::{Answer, Refusal, answer};
@@ -30,11 +31,18 @@ const TITLES: [&str; PlanKind::ALL.len()] = {
 /// The room that answers "so what?".
 pub(crate) fn plans_room(page: Page) -> AnyView {
     let plan = Memo::new(move |_| page.view(|view| view.plans.plan) as u64);
-    let answered = Memo::new(move |_| {
+    let moves = RwSignal::new(false);
+    let answered = Memo::new(move |before: Option<&Answered>| {
         let plans = page.view(|view| view.plans.clone());
-        Shared::new(answer(page, &plans))
+        let moving = if moves.get() { Moving::Inputs } else { Moving::Nothing };
+        answer(page, &plans, moving, before)
     });
     effect(move || page.ready.set(true));
+    effect(move || {
+        if let Agent::Present(_) = page.agent() {
+            fetch_measured(page);
+        }
+    });
     let sentence = move || match &*answered.get() {
         Ok(answer) => answer.sheet.sentence.clone(),
         Err(refusal) => refusal.sentence.clone(),
@@ -49,7 +57,7 @@ pub(crate) fn plans_room(page: Page) -> AnyView {
         Err(_) => ().into_any(),
     };
     let tables = move || match &*answered.get() {
-        Ok(answer) => sheet::sheet(answer),
+        Ok(answer) => sheet::sheet(answer, moves),
         Err(_) => ().into_any(),
     };
     view! {
@@ -67,14 +75,24 @@ pub(crate) fn plans_room(page: Page) -> AnyView {
                 {part(doubts)}
                 {figure::figure(page, answered)}
                 {part(tables)}
-                <p class="note">
-                    "Replaying a request trace over tiers takes a file and memory of its own: "
-                    <code>"kvscope plan simulate"</code>" does it on the command line."
-                </p>
             </main>
         </div>
     }
     .into_any()
+}
+
+/// Asks the agent what this machine's runs measured of tiers and links.
+fn fetch_measured(page: Page) {
+    leptos::task::spawn_local(async move {
+        match agent_client::measured().await {
+            Ok(measured) => {
+                if page.opened.with_untracked(|opened| opened.measured != measured) {
+                    page.opened.update(|opened| opened.measured = measured);
+                }
+            }
+            Err(sentence) => page.refuse(&sentence),
+        }
+    });
 }
 
 fn open_plan(page: Page) -> usize {

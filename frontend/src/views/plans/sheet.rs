@@ -3,10 +3,10 @@ use kvscope_sizing::plan::{Cell, Column, Moved, MovedInput, Sheet, SheetTable};
 use leptos::prelude::*;
 
 use super::asked::Answer;
-use crate::erased::nothing;
+use crate::erased::{nothing, on, truth};
 
 /// Warnings, tables, what matters most, and how the figures come about.
-pub(super) fn sheet(answer: &Answer) -> AnyView {
+pub(super) fn sheet(answer: &Answer, moves: RwSignal<bool>) -> AnyView {
     let sheet = &answer.sheet;
     let tables: Vec<AnyView> = sheet.tables.iter().map(table).collect();
     let notes = sheet.notes.iter().map(|note| view! { <p class="note">{note.clone()}</p> }.into_any());
@@ -14,7 +14,7 @@ pub(super) fn sheet(answer: &Answer) -> AnyView {
     view! {
         {tables}
         {notes}
-        {moved(&sheet.moved)}
+        {moved(&sheet.moved, moves)}
         {worked(sheet)}
     }
     .into_any()
@@ -92,14 +92,11 @@ fn capital(title: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The input that matters most to each answer, and behind one click all of them.
-fn moved(all: &[Moved]) -> AnyView {
-    if all.is_empty() {
-        return nothing();
-    }
+/// What a tenth of each input does to each answer, the one that matters most first: behind one click, since it takes many more
+/// answers.
+fn moved(all: &[Moved], moves: RwSignal<bool>) -> AnyView {
     let one = |moved: &Moved| {
         let most = moved.inputs.first().map_or("", |input| input.input);
-        let summary = format!("to {}: {most}", moved.of);
         let input = |input: &MovedInput| {
             view! {
                 <tr>
@@ -112,22 +109,36 @@ fn moved(all: &[Moved]) -> AnyView {
         };
         let inputs: Vec<AnyView> = moved.inputs.iter().map(input).collect();
         view! {
-            <details class="add">
-                <summary>{summary}</summary>
-                <table class="data few">
-                    <thead><tr>
-                        <th scope="col" class="words">"input"</th>
-                        <th scope="col">"a tenth less"</th>
-                        <th scope="col">"a tenth more"</th>
-                    </tr></thead>
-                    <tbody>{inputs}</tbody>
-                </table>
-            </details>
+            <p>{format!("To {}: {most}", moved.of)}</p>
+            <table class="data few">
+                <thead><tr>
+                    <th scope="col" class="words">"input"</th>
+                    <th scope="col">"a tenth less"</th>
+                    <th scope="col">"a tenth more"</th>
+                </tr></thead>
+                <tbody>{inputs}</tbody>
+            </table>
         }
         .into_any()
     };
-    let all: Vec<AnyView> = all.iter().map(one).collect();
-    view! { <section class="moved"><h2>"What matters most"</h2>{all}</section> }.into_any()
+    let shown = all.iter().filter(|_| moves.get_untracked());
+    let shown: Vec<AnyView> = shown.map(one).collect();
+    view! {
+        <section class="moved">
+            <div class="bar">
+                <h2>"What matters most"</h2>
+                <button
+                    type="button"
+                    aria-pressed=truth(move || moves.get())
+                    on:click=on(move |_| moves.update(|open| *open = !*open))
+                >
+                    "±10 % of each input"
+                </button>
+            </div>
+            {shown}
+        </section>
+    }
+    .into_any()
 }
 
 fn worked(sheet: &Sheet) -> AnyView {

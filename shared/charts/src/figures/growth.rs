@@ -202,6 +202,7 @@ impl Growth {
                 .collect(),
             scale,
             context_scale,
+            across: Quantity::Tokens,
             quantity,
             ranks: input.ranks.unwrap_or(1),
             widest_value,

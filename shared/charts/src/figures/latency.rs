@@ -104,6 +104,7 @@ impl Latency {
             limits: Vec::new(),
             scale: ScaleKind::Log10,
             context_scale: ScaleKind::Log2,
+            across: Quantity::Tokens,
             quantity: Quantity::Seconds,
             ranks: 1,
             widest_value: "88.8 ms",

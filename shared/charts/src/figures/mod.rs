@@ -19,7 +19,7 @@ pub use latency::{Latency, LatencyCursor, LatencyInput, LatencySeries, MeasuredS
 pub use layers::{Layer, LayerPart, LayerStrip, Layers, LayersHit, LayersInput, PartGrowth};
 pub use marks::Standing;
 pub use of_state::{StripName, USUAL_CONTEXTS, contexts_around, layer_strip, layers_reach};
-pub use plan_lines::PlanLines;
+pub use plan_lines::{Asked as PlanAsked, PlanLines};
 pub use residuals::{ResidualPoint, ResidualSeries, Residuals, ResidualsInput};
 pub use table::Table;
 pub use waterfall::{Waterfall, WaterfallEnd, WaterfallInput, WaterfallStep};

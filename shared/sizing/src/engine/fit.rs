@@ -1,10 +1,8 @@
 //! Capacity under an engine's accounting, by inversion of what it reserves.
 
-use std::cell::RefCell;
-
 use super::reserved::of_requests;
-use super::{Query, profile, reserved_bytes};
-use crate::capacity::{LargestContext, largest_fitting};
+use super::{Figure, Quantity, Query, profile, reserved_bytes, reserved_curve};
+use crate::capacity::LargestContext;
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::warning::Warning;
@@ -57,10 +55,19 @@ impl Room<'_> {
     ///
     /// A batch of zero, settings that do not fit the model, or one that fixes the size of the pool.
     pub fn largest_context(&self) -> Result<LargestContext> {
+        self.largest_context_up_to(Tokens::MAX)
+    }
+
+    /// The same where a request has no more tokens than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::largest_context`].
+    pub fn largest_context_up_to(&self, limit: Tokens) -> Result<LargestContext> {
         if self.is_dense() {
-            return self.state.largest_context(self.memory, self.query.batch, Tokens::MAX);
+            return self.state.largest_context(self.memory, self.query.batch, limit);
         }
-        largest_context_in(&self.query, self.memory, Tokens::MAX)
+        largest_context_in(&self.query, self.memory, limit)
     }
 
     /// The most requests of `context` tokens; `None` where any number fits.
@@ -84,15 +91,22 @@ impl Room<'_> {
 /// A batch of zero, settings that do not fit the model, or one that fixes the size of the pool.
 pub fn largest_context_in(query: &Query<'_>, memory: Bytes, limit: Tokens) -> Result<LargestContext> {
     check(query)?;
-    let fits = |tokens: u64| fits(query, Tokens::new(tokens), query.batch, memory);
-    if !fits(1)? {
+    let at = |tokens: u64| held(query, Tokens::new(tokens), query.batch, memory);
+    let one = at(1)?;
+    if !one.fits {
         return Ok(LargestContext::Nothing);
     }
-    if fits(limit.get())? {
+    let all = at(limit.get())?;
+    if all.fits {
         return Ok(LargestContext::Limit { tokens: limit });
     }
-    let tokens = Tokens::new(largest_where(limit.get(), fits)?);
-    Ok(LargestContext::Budget { tokens })
+    // Bytes grow nearly in step with tokens, so what fits lies near the line between both ends.
+    let near = one.room.zip(all.bytes).zip(one.bytes).and_then(|((room, all), one)| {
+        let growth = all.checked_sub(one).filter(|growth| *growth > 0)?;
+        Some(u128::from(room) * u128::from(limit.get() - 1) / u128::from(growth) + 1)
+    });
+    let tokens = largest_between(1, limit.get(), near, |tokens| Ok(at(tokens)?.fits))?;
+    Ok(LargestContext::Budget { tokens: Tokens::new(tokens) })
 }
 
 /// The most requests of `context` tokens that fit `memory` on one rank; `None` where any number does.
@@ -102,16 +116,20 @@ pub fn largest_context_in(query: &Query<'_>, memory: Bytes, limit: Tokens) -> Re
 /// Settings that do not fit the model, or one that fixes the size of the pool.
 pub fn largest_batch_in(query: &Query<'_>, memory: Bytes, context: Tokens) -> Result<Option<u64>> {
     check(query)?;
-    let fits = |requests: u64| fits(query, context, requests, memory);
-    if !fits(1)? {
+    let of = |requests: u64| held(query, context, requests, memory);
+    let one = of(1)?;
+    if !one.fits {
         return Ok(Some(0));
     }
-    let limit = profile(&Query { context: Some(context), batch: 1, ..query.clone() })?.most_requests();
-    let most = limit.unwrap_or(MOST_REQUESTS);
-    if fits(most)? {
-        return Ok(limit);
+    let most = one.most_requests.unwrap_or(MOST_REQUESTS);
+    if most == 1 || of(most)?.fits {
+        return Ok(one.most_requests);
     }
-    Ok(Some(largest_where(most, fits)?))
+    let near = one.room.zip(one.bytes).and_then(|(room, one)| {
+        let more = room.checked_div(one)?;
+        Some(u128::from(more) + 1)
+    });
+    largest_between(1, most, near, |requests| Ok(of(requests)?.fits)).map(Some)
 }
 
 /// The query's settings for a launch that has `memory` for state: what its caches have of it, and as many state slots as it
@@ -129,27 +147,54 @@ pub fn settings_in(query: &Query<'_>, memory: Bytes) -> Result<Settings> {
     })
 }
 
-/// What the engine reserves on one rank for `batch` requests of `context` tokens each.
+/// What the engine reserves on one rank for one request, of each of these lengths.
 ///
 /// # Errors
 ///
 /// Settings that do not fit the model, or a figure beyond 64 bits.
-pub(crate) fn reserved_for(query: &Query<'_>, context: Tokens, batch: u64) -> Result<Bytes> {
-    let asked = Query { context: Some(context), batch, ..query.clone() };
-    let settings = of_requests(&asked)?;
-    reserved_bytes(&Query { settings: &settings, ..asked })
+pub(crate) fn reserved_each(query: &Query<'_>, contexts: &[Tokens]) -> Result<Vec<Bytes>> {
+    let query = Query { batch: 1, ..query.clone() };
+    let curve = reserved_curve(&query, contexts)?;
+    match contexts.get(curve.len()) {
+        None => Ok(curve),
+        // The curve ends before the first length that has no figure, which says why.
+        Some(n) => {
+            reserved_bytes(&Query { context: Some(*n), ..query })?;
+            Err(Error::overflow(format!("what is reserved for {n} tokens")))
+        }
+    }
 }
 
-/// The largest number up to `limit` that fits, or the first error on the way to it.
-fn largest_where(limit: u64, fits: impl Fn(u64) -> Result<bool>) -> Result<u64> {
-    let failed = RefCell::new(None);
-    let found = largest_fitting(limit, |number| {
-        fits(number).unwrap_or_else(|error| {
-            failed.borrow_mut().get_or_insert(error);
-            false
-        })
-    });
-    failed.into_inner().map_or(Ok(found), Err)
+/// The largest number that fits, of which `low` does and `high` does not: looked for from `near` outwards in steps that
+/// double, then in the middle of what is left.
+fn largest_between(
+    mut low: u64,
+    mut high: u64,
+    near: Option<u128>,
+    fits: impl Fn(u64) -> Result<bool>,
+) -> Result<u64> {
+    let near = near.and_then(|near| u64::try_from(near).ok()).filter(|near| *near > low && *near < high);
+    let (mut step, mut next) = (1_u64, near);
+    while let Some(at) = next.filter(|at| *at > low && *at < high) {
+        let does = fits(at)?;
+        if does {
+            low = at;
+        } else {
+            high = at;
+        }
+        // The side that `near` is on is the one that is walked away from.
+        next = match near {
+            Some(near) if does && at >= near => at.checked_add(step),
+            Some(near) if !does && at <= near => at.checked_sub(step),
+            _ => None,
+        };
+        step = step.saturating_mul(2);
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle)? { low = middle } else { high = middle }
+    }
+    Ok(low)
 }
 
 fn check(query: &Query<'_>) -> Result<()> {
@@ -165,24 +210,76 @@ fn check(query: &Query<'_>) -> Result<()> {
     }
 }
 
+/// A batch beside a memory.
+struct Held {
+    fits: bool,
+    /// Bytes that the memory has beside the batch; none where it has fewer.
+    room: Option<u64>,
+    /// Bytes that are reserved for the batch; none where they are beyond 64 bits.
+    bytes: Option<u64>,
+    /// Requests that the engine starts with at most, whatever fits.
+    most_requests: Option<u64>,
+}
+
 /// Whether `batch` requests of `tokens` each fit. Bytes beyond 64 bits fit nowhere.
-fn fits(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<bool> {
-    let fits = fits_in(query, tokens, batch, memory);
-    match fits {
-        Ok(fits) => Ok(fits),
-        Err(error) if error.kind() == ErrorKind::Overflow => Ok(false),
-        Err(error) => Err(error),
+fn held(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<Held> {
+    match held_in(query, tokens, batch, memory) {
+        Err(error) if error.kind() == ErrorKind::Overflow => {
+            Ok(Held { fits: false, room: None, bytes: None, most_requests: None })
+        }
+        held => held,
     }
 }
 
-/// Whether what the engine reserves for `batch` requests of `tokens` each, and what its pool has once, is in `memory`.
-fn fits_in(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<bool> {
+/// What the engine reserves for `batch` requests of `tokens` each, and what its pool has once, beside `memory`.
+fn held_in(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<Held> {
     let asked = Query { context: Some(tokens), batch, ..query.clone() };
     let settings = of_requests(&asked)?;
     let asked = Query { settings: &settings, ..asked };
     let plan = profile(&asked)?;
-    if let Some(fits) = plan.fits(memory)? {
-        return Ok(fits);
+    let reserved = || match plan.figure(Quantity::ResidentBytes)? {
+        Some(Figure::Bytes(bytes)) => Ok((bytes, bytes.plus(plan.pool_overhead()?)?)),
+        _ => Err(Error::setting("resident_bytes", format!("{} has no such figure", query.engine))),
+    };
+    let most_requests = plan.most_requests();
+    // What divides the memory itself knows whether the batch fits; its bytes only say where to look.
+    let (fits, known) = if let Some(fits) = plan.fits(memory)? {
+        (fits, reserved().ok())
+    } else {
+        let known = reserved()?;
+        (known.1 <= memory, Some(known))
+    };
+    let room = known.and_then(|(_, all)| memory.get().checked_sub(all.get()));
+    Ok(Held { fits, room, bytes: known.map(|(bytes, _)| bytes.get()), most_requests })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_that_fits_is_found_from_anywhere() {
+        for largest in 1..40 {
+            for near in std::iter::once(None).chain((0..60).map(Some)) {
+                let found = largest_between(1, 40, near, |number| Ok(number <= largest)).unwrap();
+                assert_eq!(found, largest, "from {near:?}");
+            }
+        }
     }
-    Ok(reserved_bytes(&asked)?.plus(plan.pool_overhead()?)? <= memory)
+
+    #[test]
+    fn near_the_answer_a_few_questions_are_enough() {
+        let asked = Cell::new(0);
+        let fits = |number: u64| {
+            asked.set(asked.get() + 1);
+            Ok(number <= 1_000_000)
+        };
+        for (near, most) in [(Some(1_000_000), 2), (Some(1_000_003), 6), (Some(999_000), 25), (None, 33)] {
+            asked.set(0);
+            assert_eq!(largest_between(1, 1 << 32, near, fits).unwrap(), 1_000_000);
+            assert!(asked.get() <= most, "{} from {near:?}", asked.get());
+        }
+    }
 }

@@ -27,7 +27,7 @@ mod trtllm;
 mod unused;
 mod vllm;
 
-pub(crate) use fit::reserved_for;
+pub(crate) use fit::reserved_each;
 pub use fit::{Room, largest_batch_in, largest_context_in, settings_in};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
-use super::{Sensitivity, Subject, sensitivities, within};
-use crate::engine::{Engine, Query, Room, ranks, reserved_for};
+use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity, within};
+use crate::engine::{Engine, Query, Room, ranks, reserved_each};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::warning::Warning;
@@ -28,6 +28,8 @@ pub struct CapacityQuestion<'a> {
     pub mix: Option<Mix>,
     /// What a GPU costs an hour, in any currency.
     pub price_per_hour: Option<f64>,
+    /// Whether inputs are moved.
+    pub moving: Moving,
 }
 
 /// What fits some GPUs.
@@ -140,7 +142,8 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         (Some(n), Some(room)) => asking.wrong(subject, settings, n, room)?,
         _ => Vec::new(),
     };
-    let sensitivities = at.first().map_or_else(Vec::new, |at| asking.sensitivities(&memory, at));
+    let moved = || at.first().map_or_else(Vec::new, |at| asking.sensitivities(&memory, at));
+    let sensitivities = question.moving.rows(moved);
     Ok(CapacityPlan {
         model: subject.model.to_owned(),
         gpu: question.memory.gpu.id.clone(),
@@ -180,28 +183,31 @@ impl Asking<'_> {
 
     /// Bytes of one request on one GPU.
     fn one(&self, n: Tokens) -> Result<Bytes> {
+        Ok(self.each(&[n])?.into_iter().next().unwrap_or_default())
+    }
+
+    /// The same of requests of several lengths.
+    fn each(&self, lengths: &[Tokens]) -> Result<Vec<Bytes>> {
         if self.query.engine.is_dense(self.query.settings) {
-            return self.state.resident(n, 1);
+            return lengths.iter().map(|n| self.state.resident(*n, 1)).collect();
         }
-        reserved_for(&self.query, n, 1)
+        reserved_each(&self.query, lengths)
+    }
+
+    /// Requests on all GPUs, of those on one group.
+    fn on_all(&self, requests: u64) -> Result<u64> {
+        requests.checked_mul(self.replicas).ok_or_else(|| Error::overflow("requests on all GPUs"))
     }
 
     fn requests(&self, n: Tokens) -> Result<Option<u64>> {
         let Some(memory) = self.memory else { return Ok(Some(0)) };
         let of_one = self.room(memory).largest_batch(n)?;
-        Ok(of_one.map(|requests| requests.saturating_mul(self.replicas)))
+        of_one.map(|requests| self.on_all(requests)).transpose()
     }
 
     fn largest_context(&self, limit: Option<Tokens>) -> Result<LargestContext> {
         let Some(memory) = self.memory else { return Ok(LargestContext::Nothing) };
-        let largest = self.room(memory).largest_context()?;
-        Ok(match (largest, limit) {
-            (LargestContext::Budget { tokens }, Some(limit)) if tokens >= limit => {
-                LargestContext::Limit { tokens: limit }
-            }
-            (LargestContext::Limit { .. }, Some(limit)) => LargestContext::Limit { tokens: limit },
-            (other, _) => other,
-        })
+        self.room(memory).largest_context_up_to(limit.unwrap_or(Tokens::MAX))
     }
 
     fn at(&self, n: Tokens, count: u64, price_per_hour: Option<f64>) -> Result<CapacityAt> {
@@ -220,15 +226,17 @@ impl Asking<'_> {
     }
 
     fn mix(&self, mix: &Mix) -> Result<MixCapacity> {
-        let mean_bytes = mix.mean(|n| Ok(self.one(n)?.get() as f64))?;
+        let lengths: Vec<Tokens> = mix.lengths().collect();
+        let count = lengths.len() as f64;
+        let mean_bytes = self.each(&lengths)?.iter().map(|bytes| bytes.get() as f64).sum::<f64>() / count;
         let memory = self.memory.map_or(0, Bytes::get) as f64;
         let of_one = (mean_bytes > 0.0).then(|| (memory / mean_bytes).floor());
         let of_one = of_one.map(crate::cost::whole).transpose()?;
         Ok(MixCapacity {
             lengths: mix.words().to_owned(),
-            mean_tokens: mix.mean(|n| Ok(n.get() as f64))?,
+            mean_tokens: mix.mean(),
             mean_bytes_per_gpu: mean_bytes,
-            requests: of_one.map(|requests| requests.saturating_mul(self.replicas)),
+            requests: of_one.map(|requests| self.on_all(requests)).transpose()?,
             requests_at_longest: self.requests(mix.longest())?,
         })
     }
@@ -256,8 +264,9 @@ impl Asking<'_> {
         let logical = StateModel::new(subject.architecture, &alone)?.resident(n, 1)?;
         let on_gpu = self.one(n)?.get().max(1);
         let scaled = u128::from(room.get()) * u128::from(logical.get()) / u128::from(on_gpu);
-        let all = scaled.saturating_mul(self.replicas.into());
-        wrong_formulas(subject, &alone, n, logical, Bytes::new(u64::try_from(all).unwrap_or(u64::MAX)))
+        let all = scaled.checked_mul(self.replicas.into()).and_then(|all| u64::try_from(all).ok());
+        let all = all.ok_or_else(|| Error::overflow("state of all GPUs"))?;
+        wrong_formulas(subject, &alone, n, logical, Bytes::new(all))
     }
 
     fn sensitivities(&self, memory: &Memory, at: &CapacityAt) -> Vec<Sensitivity> {
@@ -269,12 +278,16 @@ impl Asking<'_> {
             ("weights", bytes(memory.weight_bytes)),
             ("activations", bytes(memory.activation_bytes)),
             ("graphs", bytes(memory.graph_bytes)),
-            ("bytes of a request", bytes(at.bytes_per_request_and_gpu)),
+            ("context", at.context.get() as f64),
+            ("bytes of a request", 1.0),
         ];
         let replicas = self.replicas as f64;
         sensitivities(&inputs, |of| {
             let left = of[0] * of[1].min(1.0) - of[2] - of[3] - of[4];
-            (of[5] > 0.0).then(|| replicas * (left / of[5]).floor().max(0.0))
+            let n = sensitivity::tokens(of[5])?;
+            let one = if n == at.context { at.bytes_per_request_and_gpu } else { self.one(n).ok()? };
+            let one = bytes(one) * of[6];
+            (one > 0.0).then(|| replicas * (left / one).floor().max(0.0))
         })
     }
 }

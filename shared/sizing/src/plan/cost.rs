@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::{Sensitivity, Subject, sensitivities, sensitivity};
+use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
 use crate::cost::{CostOf, CostRow, FlopWeights, ModelCost, Types};
 use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::warning::Warning;
-use crate::{Result, Tokens};
+use crate::{Bytes, Result, Tokens};
 
 /// How a cost is counted.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct CostQuestion<'a> {
     pub types: Types,
     /// What an operation of each type counts.
     pub weights: FlopWeights,
+    /// Whether inputs are moved.
+    pub moving: Moving,
 }
 
 /// The cost of a decode step and of a prefill at one length.
@@ -72,13 +74,7 @@ pub struct CostSensitivities {
 /// A width or head count that the config does not say, a batch of zero, or a figure beyond 64 bits.
 pub fn cost(subject: &Subject<'_>, question: &CostQuestion<'_>) -> Result<CostPlan> {
     let parameters = subject.parameters()?;
-    let of = CostOf {
-        architecture: subject.architecture,
-        parameters: &parameters,
-        settings: question.settings,
-        types: question.types,
-        weights: question.weights,
-    };
+    let of = question.of(subject, &parameters);
     let mut warnings = StateModel::new(subject.architecture, question.settings)?.warnings().to_vec();
     if let Some(message) = super::beyond(question.context, subject.architecture) {
         warnings.push(Warning::new("max_position_embeddings", message));
@@ -93,15 +89,59 @@ pub fn cost(subject: &Subject<'_>, question: &CostQuestion<'_>) -> Result<CostPl
         types: question.types,
         flop_weights: question.weights,
         sensitivities: CostSensitivities {
-            decode_operations: Moved { of, question, base: &decode }.operations(),
-            decode_read_bytes: Moved { of, question, base: &decode }.read_bytes(),
-            prefill_operations: Moved { of, question, base: &prefill }.operations(),
+            decode_operations: question.moving.rows(|| Moved { of, question, base: &decode }.operations()),
+            decode_read_bytes: question.moving.rows(|| Moved { of, question, base: &decode }.read_bytes()),
+            prefill_operations: question.moving.rows(|| Moved { of, question, base: &prefill }.operations()),
         },
         decode,
         prefill,
         parameters,
         warnings,
     })
+}
+
+/// What decode steps at many lengths read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CostCurve {
+    /// The lengths.
+    pub contexts: Vec<Tokens>,
+    /// Bytes of weights at each.
+    pub weights: Vec<Bytes>,
+    /// Bytes of state at each; fewer where a length has no such figure.
+    pub state: Vec<Bytes>,
+}
+
+/// What a decode step of the question's batch reads at each length, whatever the question's own.
+///
+/// # Errors
+///
+/// As [`cost`].
+pub fn cost_curve(
+    subject: &Subject<'_>,
+    question: &CostQuestion<'_>,
+    contexts: &[Tokens],
+) -> Result<CostCurve> {
+    let parameters = subject.parameters()?;
+    let of = question.of(subject, &parameters);
+    let steps: Vec<ModelCost> =
+        contexts.iter().map(|n| of.decode(*n, question.batch)).collect::<Result<_>>()?;
+    Ok(CostCurve {
+        contexts: contexts.to_vec(),
+        weights: steps.iter().map(|step| step.weight_read_bytes).collect(),
+        state: steps.iter().map_while(|step| step.state_read_bytes).collect(),
+    })
+}
+
+impl CostQuestion<'_> {
+    fn of<'b>(&'b self, subject: &'b Subject<'_>, parameters: &'b Parameters) -> CostOf<'b> {
+        CostOf {
+            architecture: subject.architecture,
+            parameters,
+            settings: self.settings,
+            types: self.types,
+            weights: self.weights,
+        }
+    }
 }
 
 /// Requests of which a tenth is at least one.

@@ -19,6 +19,8 @@ pub enum PlanKind {
     Cost,
     /// Which compression pays.
     Compress,
+    /// A request trace replayed over tiers.
+    Simulate,
 }
 
 /// One option of a plan.
@@ -143,9 +145,20 @@ const COST: &[Field] = &[
     absent(field("flop_weights", "operations", FieldKind::Words(&["plain", "fp8"])), "plain"),
 ];
 
+/// `tiers` stands for as many `--tier` as it has parts: plans share options of one name, and a tier of an offload is another thing.
+const SIMULATE: &[Field] = &[
+    usual(field("tiers", "tiers", FieldKind::Text), "gpu=40GB;host=200GB"),
+    usual(field("synthetic", "made requests", FieldKind::Text), "10K"),
+    usual(field("block", "tokens of a block", FieldKind::Text), "512"),
+    usual(field("prefetch", "blocks brought ahead", FieldKind::Text), "0"),
+    rare(usual(field("seed", "seed of made requests", FieldKind::Text), "1")),
+    rare(field("prefill_rate", "prompt tokens a second", FieldKind::Text)),
+    rare(field("decode_rate", "answer tokens a second", FieldKind::Text)),
+];
+
 impl PlanKind {
     /// Every one, in the order of the page.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Capacity,
         Self::Prefix,
         Self::Handover,
@@ -153,6 +166,7 @@ impl PlanKind {
         Self::Label,
         Self::Cost,
         Self::Compress,
+        Self::Simulate,
     ];
 
     /// The word on the command line, in the API and in links.
@@ -165,6 +179,7 @@ impl PlanKind {
             Self::Label => "label",
             Self::Cost => "cost",
             Self::Compress => "compress",
+            Self::Simulate => "simulate",
         }
     }
 
@@ -178,6 +193,7 @@ impl PlanKind {
             Self::Label => "scheduling label",
             Self::Cost => "cost of a step",
             Self::Compress => "compression",
+            Self::Simulate => "trace replay",
         }
     }
 
@@ -191,6 +207,7 @@ impl PlanKind {
             Self::Label => &[GPU, COUNT],
             Self::Cost => COST,
             Self::Compress => COMPRESS,
+            Self::Simulate => SIMULATE,
         }
     }
 

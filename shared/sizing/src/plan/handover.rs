@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::prefill::{PrefillAtPeak, share_of_rate};
-use super::{Sensitivity, Subject, positive, sensitivities, sensitivity, within};
+use super::{Moving, Sensitivity, Subject, positive, sensitivities, sensitivity, within};
 use crate::cost::Types;
 use crate::describe::{RanksHold, TensorParallel, describe, ranks};
 use crate::hardware::{Gpu, Link, links};
@@ -96,6 +96,8 @@ pub struct HandoverQuestion<'a> {
     pub blocks: Option<u64>,
     /// Where prefill times come from.
     pub prefill: PrefillTime<'a>,
+    /// Whether inputs are moved.
+    pub moving: Moving,
 }
 
 /// What is sent, how long it takes, and which link is needed.
@@ -237,8 +239,10 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
         slope_bytes_per_token: state.slope(None)?.as_f64(),
         fixed_bytes: state.fixed(None)?,
         sensitivities: HandoverSensitivities {
-            egress: moved.as_ref().map_or_else(Vec::new, Moved::egress),
-            layerwise_seconds: moved.as_ref().map_or_else(Vec::new, Moved::layerwise_seconds),
+            egress: question.moving.rows(|| moved.as_ref().map_or_else(Vec::new, Moved::egress)),
+            layerwise_seconds: question
+                .moving
+                .rows(|| moved.as_ref().map_or_else(Vec::new, Moved::layerwise_seconds)),
         },
         at,
         warnings: state.warnings().to_vec(),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::prefill::PrefillAtPeak;
-use super::{Sensitivity, Subject, sensitivities, sensitivity};
+use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
 use crate::cost::Types;
 use crate::describe::ranks;
 use crate::hardware::Gpu;
@@ -50,6 +50,8 @@ pub struct HardwareLabel {
     pub prefill_seconds: Option<f64>,
     /// Seconds to bring the state back from the host's memory; null where that is the GPU's own.
     pub restore_seconds: Option<f64>,
+    /// Why each of these times that is null is not there.
+    pub missing: Vec<Warning>,
 }
 
 /// The labels of one version.
@@ -86,6 +88,7 @@ pub fn label(
     settings: &Settings,
     contexts: &[Tokens],
     hardware: Option<(&Gpu, u64)>,
+    moving: Moving,
 ) -> Result<LabelPlan> {
     if hardware.is_some_and(|(_, count)| count == 0) {
         return Err(Error::setting("count", "0 GPUs hold nothing; give at least 1"));
@@ -95,8 +98,8 @@ pub fn label(
         let types = Types::of(subject.architecture);
         PrefillAtPeak::new(*subject, settings, types, gpu, count as f64)
     });
-    // What the config or the datasheet lacks is no error of a label: it has no such time then.
-    let prefill = prefill.and_then(Result::ok);
+    // What the config or the datasheet lacks is no error of a label: it has no such time then, and says why.
+    let prefill = prefill.transpose();
     let labels = contexts.iter().map(|n| {
         super::within("context", *n, subject.architecture)?;
         let read = read_per_step(subject, settings, *n)?;
@@ -113,16 +116,30 @@ pub fn label(
                 .map(|(gpu, count)| {
                     let seconds = |bytes: Bytes, rate: u64| bytes.get() as f64 / rate as f64;
                     let rank = of_rank(subject, settings, *n, count)?;
+                    let mut missing = Vec::new();
+                    let mut lacks = |field: &str, why: String| missing.push(Warning::new(field, why));
+                    let prefill = match &prefill {
+                        Ok(prefill) => prefill.as_ref().map(|prefill| prefill.seconds(*n)).transpose(),
+                        Err(error) => Err(error.clone()),
+                    };
+                    let prefill_seconds = prefill.unwrap_or_else(|error| {
+                        lacks("prefill_seconds", format!("not computed: {error}"));
+                        None
+                    });
+                    if gpu.host_link.is_none() {
+                        lacks("restore_seconds", format!("{} has the host's memory as its own", gpu.name));
+                    }
                     Ok(HardwareLabel {
                         gpu: gpu.id.clone(),
                         count,
                         grade: "datasheet",
                         read_seconds_per_step: seconds(rank.read, gpu.memory_bytes_per_second),
-                        prefill_seconds: prefill.as_ref().and_then(|prefill| prefill.seconds(*n).ok()),
+                        prefill_seconds,
                         restore_seconds: gpu
                             .host_link
                             .as_ref()
                             .map(|link| seconds(rank.resident, link.bytes_per_second)),
+                        missing,
                     })
                 })
                 .transpose()?,
@@ -131,13 +148,17 @@ pub fn label(
     let labels = labels.collect::<Result<Vec<_>>>()?;
     let moved = |n: Tokens| LabelSensitivities {
         resident_bytes: moved_resident(&state, n),
-        prefill_seconds: prefill.as_ref().map_or_else(Vec::new, |prefill| moved_prefill(prefill, n)),
+        prefill_seconds: match &prefill {
+            Ok(Some(prefill)) => moved_prefill(prefill, n),
+            _ => Vec::new(),
+        },
     };
+    let first = contexts.first().copied().filter(|_| moving == Moving::Inputs);
     Ok(LabelPlan {
         model: subject.model.to_owned(),
         settings: settings.clone(),
         labels,
-        sensitivities: contexts.first().copied().map(moved).unwrap_or_default(),
+        sensitivities: first.map(moved).unwrap_or_default(),
         warnings: state.warnings().to_vec(),
     })
 }

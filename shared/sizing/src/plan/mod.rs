@@ -7,8 +7,6 @@
 pub mod compression;
 pub mod offload;
 pub mod prefix;
-/// The page has no view of traces, and would carry them for nothing.
-#[cfg(not(target_arch = "wasm32"))]
 pub mod simulation;
 pub mod words;
 
@@ -19,6 +17,7 @@ mod given;
 mod handover;
 mod label;
 mod left;
+mod measured;
 mod memory;
 mod mix;
 mod prefill;
@@ -33,7 +32,7 @@ mod work;
 mod wrong;
 
 pub use capacity::{CapacityAt, CapacityPlan, CapacityQuestion, FrontierPoint, MixCapacity, capacity};
-pub use cost::{CostPlan, CostQuestion, CostSensitivities, cost};
+pub use cost::{CostCurve, CostPlan, CostQuestion, CostSensitivities, cost, cost_curve};
 pub use form::{Field, FieldKind, PlanKind};
 pub use given::{Given, bytes_per_second, number, seconds, typed_mix};
 pub use handover::{
@@ -42,17 +41,20 @@ pub use handover::{
 };
 pub use label::{HardwareLabel, Label, LabelPlan, LabelSensitivities, label};
 pub use left::{Gpus, Left, left};
+pub use measured::{Measured, MeasuredLink};
 pub use memory::{Memory, MemoryQuestion};
 pub use mix::Mix;
 pub use prefill::share_of_rate;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use published::published_figure;
-pub use sensitivity::{Sensitivity, sensitivities};
-pub use sheet::{Cell, Column, Line, LineQuantity, Lines, Moved, MovedInput, Sheet, SheetTable};
+pub use sensitivity::{Moving, Sensitivity, sensitivities};
+pub use sheet::{Cell, Column, Line, LineAxis, LineQuantity, Lines, Moved, MovedInput, Sheet, SheetTable};
 pub use subject::Subject;
 pub use typed::{
-    CompressionAnswer, Computing, OffloadAnswer, Offloading, capacity_of, compression_of, cost_of,
-    datasheet_tier, handover_of, label_of, network_links, prefix_of, typed_links, typed_prefix, typed_tiers,
+    CompressionAnswer, Computing, NamedTrace, OffloadAnswer, Offloading, SimulationAnswer, capacity_of,
+    compression_of, cost_curve_of, cost_of, datasheet_tier, handover_of, label_of, network_links,
+    prefix_question, simulation_of, typed_block, typed_links, typed_prefix, typed_tiers, typed_trace,
+    vllm_of,
 };
 pub use wrong::WrongFormula;
 

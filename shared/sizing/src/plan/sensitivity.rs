@@ -5,6 +5,15 @@ use crate::Tokens;
 /// A tenth more or less.
 const STEP: f64 = 0.1;
 
+/// Whether an answer also says what a tenth of each input does to it, which takes many times as long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Moving {
+    /// It does.
+    Inputs,
+    /// It answers what is asked and nothing else.
+    Nothing,
+}
+
 /// What a plan's answer becomes when one input is a tenth less or more and the others stay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
@@ -22,6 +31,16 @@ impl Sensitivity {
         match (self.with_less, self.with_more) {
             (Some(less), Some(more)) => (more - less).abs(),
             _ => f64::INFINITY,
+        }
+    }
+}
+
+impl Moving {
+    /// What a tenth of each input does, where that is asked.
+    pub(super) fn rows(self, rows: impl FnOnce() -> Vec<Sensitivity>) -> Vec<Sensitivity> {
+        match self {
+            Self::Inputs => rows(),
+            Self::Nothing => Vec::new(),
         }
     }
 }

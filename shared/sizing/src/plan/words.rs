@@ -1,6 +1,5 @@
 //! Figures of plans in words, the same on the command line and on the page.
 
-use super::Sensitivity;
 use crate::{Bytes, UnitSystem};
 
 /// `12.3 GB/s`
@@ -63,18 +62,6 @@ pub fn three_digits(value: f64) -> String {
         decimals += 1;
     }
     format!("{value:.decimals$}")
-}
-
-/// `matters most to the time: bandwidth; a tenth less gives 2.31 s, a tenth more 1.95 s`
-pub fn sensitivity_words(of: &str, rows: &[Sensitivity], words: impl Fn(f64) -> String) -> Option<String> {
-    let first = rows.first()?;
-    let side = |value: Option<f64>| value.map_or("no answer".to_owned(), &words);
-    Some(format!(
-        "matters most to {of}: {}; a tenth less gives {}, a tenth more {}",
-        first.input,
-        side(first.with_less),
-        side(first.with_more)
-    ))
 }
 
 /// Bytes that a formula made, to the nearest.

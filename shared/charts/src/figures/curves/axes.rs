@@ -7,7 +7,13 @@ use crate::scene::{Anchor, Group, Ink, Node, Point, Rect, Role, Stroke, Text, We
 use crate::text::{self, size};
 
 /// Grid, ticks and their labels.
-pub(super) fn axes(plot: Rect, x: &Scale, y: &Scale, y_ticks: &[f64], y_labels: &[String]) -> Group {
+pub(super) fn axes(
+    plot: Rect,
+    (x, across): (&Scale, Quantity),
+    y: &Scale,
+    y_ticks: &[f64],
+    y_labels: &[String],
+) -> Group {
     let mut group = Group::new("axes", Role::Axes);
     for (tick, label) in y_ticks.iter().zip(y_labels) {
         let at = y.project(*tick);
@@ -16,14 +22,18 @@ pub(super) fn axes(plot: Rect, x: &Scale, y: &Scale, y_ticks: &[f64], y_labels: 
         let place = Point::new(plot.left - 8.0, at + text::cap_height(size::NOTE) / 2.0);
         group.push(Text::new(place, label, size::NOTE, Ink::Muted).anchored(Anchor::End));
     }
-    group.nodes.extend(context_axis(plot, x));
+    group.nodes.extend(across_axis(plot, x, across));
     group
 }
 
 /// Vertical hairlines at round contexts, labelled under the plot.
 pub(crate) fn context_axis(plot: Rect, x: &Scale) -> Vec<Node> {
+    across_axis(plot, x, Quantity::Tokens)
+}
+
+fn across_axis(plot: Rect, x: &Scale, across: Quantity) -> Vec<Node> {
     let mut nodes = Vec::new();
-    for (tick, label) in context_ticks(plot, x) {
+    for (tick, label) in across_ticks(plot, x, across) {
         let at = x.project(tick);
         let (from, to) = (Point::new(at, plot.top), Point::new(at, plot.bottom));
         nodes.push(Node::Line { from, to, stroke: Stroke::hairline(Ink::Grid) });
@@ -32,8 +42,8 @@ pub(crate) fn context_axis(plot: Rect, x: &Scale) -> Vec<Node> {
     nodes
 }
 
-/// As many round contexts as have room for their labels.
-fn context_ticks(plot: Rect, x: &Scale) -> Vec<(f64, Text)> {
+/// As many round places as have room for their labels.
+fn across_ticks(plot: Rect, x: &Scale, across: Quantity) -> Vec<(f64, Text)> {
     let clear = |ticks: &[(f64, Text)]| {
         ticks.windows(2).all(|pair| pair[1].1.bounds().left - pair[0].1.bounds().right >= 10.0)
     };
@@ -41,8 +51,9 @@ fn context_ticks(plot: Rect, x: &Scale) -> Vec<(f64, Text)> {
     let room = if x.kind() == ScaleKind::Linear { 80.0 } else { 40.0 };
     let mut at_most = whole(plot.width() / room).max(2);
     loop {
-        let values = x.ticks(at_most, Rounding::Binary);
-        let labels = tick_labels(&values, Quantity::Tokens);
+        let rounding = if across == Quantity::Tokens { Rounding::Binary } else { Rounding::Decimal };
+        let values = x.ticks(at_most, rounding);
+        let labels = tick_labels(&values, across);
         let mut ticks: Vec<(f64, Text)> = values
             .into_iter()
             .zip(labels)

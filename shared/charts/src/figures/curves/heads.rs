@@ -1,7 +1,5 @@
 //! What stands over the values beside names: at which context they are read, and which accounting they are of.
 
-use kvscope_sizing::Tokens;
-
 use super::{Form, ROW, Spec, TOP};
 use crate::label;
 use crate::scene::{Anchor, Dash, Group, Ink, Node, Point, Stroke, Text};
@@ -77,10 +75,10 @@ impl Heads {
     }
 
     /// Names the context of the values.
-    pub(super) fn name(&self, context: Tokens, group: &mut Group) {
+    pub(super) fn name(&self, context: &str, group: &mut Group) {
         if let Some((at, anchor)) = self.context {
             let lead = if self.rank.is_empty() { String::new() } else { format!("{}, ", self.rank) };
-            let words = format!("{lead}at {}", label::context(context));
+            let words = format!("{lead}at {context}");
             group.push(Text::new(at, words, size::NOTE, Ink::Muted).anchored(anchor));
         }
     }

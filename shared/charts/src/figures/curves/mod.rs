@@ -46,6 +46,8 @@ pub(super) struct Spec<'a> {
     pub(super) limits: Vec<Rule>,
     pub(super) scale: ScaleKind,
     pub(super) context_scale: ScaleKind,
+    /// What the x axis counts: tokens, or what stands in their place.
+    pub(super) across: Quantity,
     pub(super) quantity: Quantity,
     /// Ranks of which values are of one.
     pub(super) ranks: u64,
@@ -106,6 +108,7 @@ pub(super) struct Curves {
     pub(super) scene: Scene,
     plot: Rect,
     x: Scale,
+    across: Quantity,
     y: Scale,
     logarithmic: bool,
     contexts: Vec<Tokens>,
@@ -163,6 +166,7 @@ impl Curves {
             scene: Scene { size: spec.size, ..Scene::default() },
             plot,
             x,
+            across: spec.across,
             y,
             logarithmic: spec.scale != ScaleKind::Linear,
             contexts: spec.contexts.to_vec(),
@@ -178,7 +182,7 @@ impl Curves {
             heads: heads::Heads::default(),
             line_width,
         };
-        let axes = axes::axes(plot, &x, &y, &y_ticks, &y_labels);
+        let axes = axes::axes(plot, (&x, spec.across), &y, &y_ticks, &y_labels);
         figure.scene.nodes.push(axes.into());
         let paths: Vec<Vec<Point>> = figure.lines.iter().map(|curve| figure.path(&curve.values)).collect();
         figure.rules(&spec.limits, &paths, &form);
@@ -283,13 +287,13 @@ impl Curves {
                     });
                 }
             }
-            let label = label::context(readings.context);
+            let label = label::place(readings.context, self.across);
             let half = text::width(&label, size::LABEL, Weight::Bold) / 2.0;
             let middle = at.clamp(half, (self.scene.size.width - half).max(half));
             let place = Point::new(middle, self.plot.bottom + AXIS_HEIGHT - 6.0);
             group.push(Text::new(place, label, size::LABEL, Ink::Text).bold().anchored(Anchor::Middle));
         }
-        self.heads.name(readings.context, &mut values);
+        self.heads.name(&label::place(readings.context, self.across), &mut values);
         for (index, place) in self.value_places.iter().enumerate() {
             let Some((at, font_size)) = *place else { continue };
             for (all, right) in [(&readings.values, Some(at.x)), (&readings.reserved, self.heads.reserved)] {

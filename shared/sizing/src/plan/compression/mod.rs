@@ -172,7 +172,7 @@ impl Transfer {
         }
         match self.accuracy_floor_points {
             Some(points) if !(points.is_finite() && points >= 0.0) => {
-                Err(Error::setting("accuracy", format!("{points} is no loss in points")))
+                Err(Error::setting("loss", format!("{points} is no loss in points; give 0 or more")))
             }
             _ => Ok(()),
         }

@@ -10,8 +10,11 @@ mod ends;
 pub(in crate::plan) mod published;
 mod rows;
 
+use std::cell::RefCell;
+
 use serde::Serialize;
 
+use super::{Moving, Sensitivity, sensitivities, sensitivity};
 use crate::architecture::Architecture;
 use crate::engine::{Engine, EngineKind};
 use crate::settings::Settings;
@@ -47,6 +50,8 @@ pub struct PrefixQuestion<'q> {
     pub prefix: SharedPrefix,
     /// Tokens between the windows that a periodic store keeps.
     pub interval: Tokens,
+    /// Whether inputs are moved.
+    pub moving: Moving,
 }
 
 /// What the second request can reuse, rule by rule.
@@ -94,6 +99,8 @@ pub struct ReuseUnder {
     pub write_amplification: Option<Ratio>,
     /// Why the hit ends there.
     pub why: String,
+    /// What a tenth of each input does to the tokens that are computed, the input that matters most first.
+    pub sensitivities: Vec<Sensitivity>,
 }
 
 impl SharedPrefix {
@@ -161,6 +168,9 @@ pub fn reuse(question: &PrefixQuestion<'_>) -> Result<PrefixPlan> {
     }
     rules.push(rows::sglang(question, &state)?);
     rules.extend(rows::stores(question, &state)?);
+    if question.moving == Moving::Inputs {
+        move_inputs(question, &mut rules);
+    }
     Ok(PrefixPlan {
         model: question.model.to_owned(),
         prefix: question.prefix,
@@ -169,6 +179,84 @@ pub fn reuse(question: &PrefixQuestion<'_>) -> Result<PrefixPlan> {
         rules,
         warnings,
     })
+}
+
+/// Tokens that are computed of the second prompt, by how many it shares with the first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReuseCurve {
+    /// Shared tokens, rising.
+    pub shared: Vec<Tokens>,
+    /// Each rule with the tokens that it has computed.
+    pub rules: Vec<(&'static str, Vec<Tokens>)>,
+}
+
+/// Lengths of the shared prefix that a curve has, beside the one that was asked.
+const SHARES: u64 = 64;
+
+/// What every rule of [`reuse`] has computed as the shared prefix grows to the whole of the shorter prompt.
+///
+/// # Errors
+///
+/// As [`reuse`].
+pub fn reuse_curve(question: &PrefixQuestion<'_>) -> Result<ReuseCurve> {
+    let SharedPrefix { first_tokens, second_tokens, shared_tokens } = question.prefix;
+    let shorter = first_tokens.min(second_tokens).get();
+    let part = |share: u64| u128::from(shorter) * u128::from(share) / u128::from(SHARES);
+    let mut places: Vec<u64> = (1..=SHARES).filter_map(|share| u64::try_from(part(share)).ok()).collect();
+    places.push(shared_tokens.get());
+    places.sort_unstable();
+    places.dedup();
+    let shared: Vec<Tokens> = places.into_iter().filter(|tokens| *tokens > 0).map(Tokens::new).collect();
+    let mut rules: Vec<(&'static str, Vec<Tokens>)> = Vec::new();
+    for shared_tokens in &shared {
+        let prefix = SharedPrefix { shared_tokens: *shared_tokens, ..question.prefix };
+        let plan = reuse(&PrefixQuestion { prefix, moving: Moving::Nothing, ..question.clone() })?;
+        for row in plan.rules {
+            match rules.iter_mut().find(|(rule, _)| *rule == row.rule) {
+                Some((_, computed)) => computed.push(row.computed_tokens),
+                None => rules.push((row.rule, vec![row.computed_tokens])),
+            }
+        }
+    }
+    Ok(ReuseCurve { shared, rules })
+}
+
+/// Says of each rule what a tenth of each input does to the tokens that it has computed. Of a prompt that becomes shorter than
+/// the shared tokens all is shared.
+fn move_inputs(question: &PrefixQuestion<'_>, rules: &mut [ReuseUnder]) {
+    let SharedPrefix { first_tokens, second_tokens, shared_tokens } = question.prefix;
+    let step = question.settings.max_num_batched_tokens.unwrap_or(rows::BATCH_TOKENS);
+    let inputs = [
+        ("first prompt", first_tokens.get() as f64),
+        ("second prompt", second_tokens.get() as f64),
+        ("shared tokens", shared_tokens.get() as f64),
+        ("interval of windows", question.interval.get() as f64),
+        ("tokens of a step", step as f64),
+    ];
+    // Every rule asks for the same moved inputs, whose rows are made once for all of them.
+    let made: RefCell<Vec<(Vec<f64>, Vec<ReuseUnder>)>> = RefCell::default();
+    for rule in rules {
+        let name = rule.rule;
+        rule.sensitivities = sensitivities(&inputs, |of| {
+            let mut made = made.borrow_mut();
+            if made.iter().all(|(known, _)| known != of) {
+                made.push((of.to_vec(), moved_to(question, of).unwrap_or_default()));
+            }
+            let rows = &made.iter().find(|(known, _)| known == of)?.1;
+            Some(rows.iter().find(|row| row.rule == name)?.computed_tokens.get() as f64)
+        });
+    }
+}
+
+/// The rows for inputs in the order of [`move_inputs`]; none where they are no question.
+fn moved_to(question: &PrefixQuestion<'_>, of: &[f64]) -> Option<Vec<ReuseUnder>> {
+    let tokens = |place: usize| sensitivity::tokens(*of.get(place)?);
+    let (first, second) = (tokens(0)?, tokens(1)?);
+    let prefix = SharedPrefix::new(first, second, tokens(2)?.min(first).min(second)).ok()?;
+    let settings = Settings { max_num_batched_tokens: Some(tokens(4)?.get()), ..question.settings.clone() };
+    let (interval, moving) = (tokens(3)?, Moving::Nothing);
+    let moved = PrefixQuestion { prefix, interval, settings: &settings, moving, ..question.clone() };
+    Some(reuse(&moved).ok()?.rules)
 }
 
 impl PrefixPlan {

@@ -3,6 +3,7 @@
 use super::{PrefixQuestion, ReuseUnder, SharedPrefix, reuse};
 use crate::catalogue::find_entry;
 use crate::claims::PublishedFigure;
+use crate::plan::Moving;
 use crate::plan::published::{Inputs, settings_of};
 use crate::{Error, Ratio, Result, Tokens};
 
@@ -36,6 +37,7 @@ fn row(inputs: &mut Inputs<'_>) -> Result<(ReuseUnder, Tokens)> {
     let rule: String = inputs.get("rule")?;
     let architecture = find_entry(&model)?.architecture()?;
     let plan = reuse(&PrefixQuestion {
+        moving: Moving::Nothing,
         model: &model,
         architecture: &architecture,
         settings: &settings,

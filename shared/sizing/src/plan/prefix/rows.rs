@@ -12,7 +12,7 @@ use crate::state::{ComponentKind, Lifecycle};
 use crate::{Bytes, BytesPerToken, Error, Ratio, Result, Tokens};
 
 /// Tokens a step of vLLM's server on GPUs with at least 70 GiB.
-const BATCH_TOKENS: u64 = 8192;
+pub(super) const BATCH_TOKENS: u64 = 8192;
 /// Tokens that SGLang's linear attention computes at once; its buffered strategies save a state at such a multiple.
 const STATE_CHUNK: u64 = 64;
 
@@ -243,6 +243,7 @@ impl Hit<'_> {
             reused_bytes: reused,
             write_amplification,
             why: self.why,
+            sensitivities: Vec::new(),
         })
     }
 }

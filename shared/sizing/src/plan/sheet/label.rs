@@ -32,9 +32,24 @@ impl LabelPlan {
                 ),
                 ("restore".to_owned(), "bytes of the fullest rank ÷ its link to the host".to_owned()),
             ],
-            notes: Vec::new(),
+            notes: missing(plans),
         }
     }
+}
+
+/// Why times are not there, each reason once.
+fn missing(plans: &[LabelPlan]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for plan in plans {
+        let labels = plan.labels.iter().filter_map(|label| label.hardware.as_ref());
+        for warning in labels.flat_map(|label| &label.missing) {
+            let line = format!("{}: {warning}", plan.model);
+            if !told.contains(&line) {
+                told.push(line);
+            }
+        }
+    }
+    told
 }
 
 fn sentence(plans: &[LabelPlan], units: UnitSystem) -> String {

@@ -8,8 +8,9 @@ mod label;
 mod lines;
 mod offload;
 mod prefix;
+mod simulate;
 
-pub use lines::{Line, LineQuantity, Lines};
+pub use lines::{Line, LineAxis, LineQuantity, Lines};
 
 use super::Sensitivity;
 use crate::{Bytes, Tokens, UnitSystem, group_digits};

@@ -1,11 +1,16 @@
 use super::super::prefix::{PrefixPlan, ReuseUnder};
 use super::super::words::percent_words;
-use super::{Cell, Sheet, SheetTable, figure, text};
+use super::{Cell, Sheet, SheetTable, figure, moved, text};
 use crate::{UnitSystem, group_digits};
 
 impl PrefixPlan {
     /// The answer as people read it.
     pub fn sheet(&self, units: UnitSystem) -> Sheet {
+        let mut all = Vec::new();
+        for row in &self.rules {
+            let of = format!("the tokens that are computed, {}", row.rule.replace('_', " "));
+            moved(&mut all, of, &row.sensitivities, |tokens| format!("{tokens:.0}"));
+        }
         Sheet {
             sentence: self.sentence(),
             asked: format!(
@@ -17,6 +22,7 @@ impl PrefixPlan {
                 group_digits(self.interval_tokens.get()),
             ),
             tables: vec![self.rules_table(units)],
+            moved: all,
             worked: self.worked(),
             ..Sheet::default()
         }

@@ -16,6 +16,7 @@ mod trace;
 
 use serde::Serialize;
 
+use super::{Moving, Sensitivity, sensitivities, sensitivity};
 use crate::size::StateModel;
 use crate::{Bytes, Error, Result, Tokens};
 
@@ -34,7 +35,7 @@ pub struct StoreTier {
 }
 
 /// What a replay is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Replay<'q> {
     /// The requests.
     pub trace: &'q Trace,
@@ -48,6 +49,8 @@ pub struct Replay<'q> {
     pub rates: Option<Rates>,
     /// Whether the optimum is computed beside it.
     pub optimum: Compare,
+    /// Whether inputs are moved, which takes two replays an input.
+    pub moving: Moving,
 }
 
 /// What a replay is compared with.
@@ -78,13 +81,7 @@ pub fn simulate(replay: &Replay<'_>) -> Result<Simulation> {
         return Err(Error::setting("tier", what));
     }
     let sizes = StateSizes::of(replay.state, replay.trace.block_tokens())?;
-    for tier in replay.tiers {
-        let least = sizes.block_bytes.max(sizes.checkpoint_bytes);
-        if tier.capacity_bytes.is_some_and(|bytes| bytes < least) {
-            let what = format!("{}: holds less than one block or state of {least}", tier.name);
-            return Err(Error::setting("tier", what));
-        }
-    }
+    have_room(replay.tiers, &sizes)?;
     if let Some(rates) = &replay.rates {
         rates.check()?;
     }
@@ -95,7 +92,64 @@ pub fn simulate(replay: &Replay<'_>) -> Result<Simulation> {
     };
     let running =
         replay.rates.map(|rates| running::replay(replay, &rates, &tail.found_tokens)).transpose()?;
-    outcome::gather(replay, sizes, &tail, optimum, running)
+    let sensitivities = replay.moving.rows(|| move_inputs(replay, &sizes));
+    Ok(Simulation { sensitivities, ..outcome::gather(replay, sizes, &tail, optimum, running)? })
+}
+
+fn have_room(tiers: &[StoreTier], sizes: &StateSizes) -> Result<()> {
+    let least = sizes.block_bytes.max(sizes.checkpoint_bytes);
+    match tiers.iter().find(|tier| tier.capacity_bytes.is_some_and(|bytes| bytes < least)) {
+        None => Ok(()),
+        Some(tier) => {
+            let what = format!("{}: holds less than one block or state of {least}", tier.name);
+            Err(Error::setting("tier", what))
+        }
+    }
+}
+
+const CAPACITIES: [&str; MOST_TIERS] = [
+    "capacity of the first tier",
+    "capacity of the second tier",
+    "capacity of the third tier",
+    "capacity of the fourth tier",
+    "capacity of the fifth tier",
+    "capacity of the sixth tier",
+    "capacity of the seventh tier",
+    "capacity of the eighth tier",
+];
+/// Blocks brought ahead of which a tenth is at least one.
+const MOVABLE_BLOCKS: u64 = 10;
+
+/// What a tenth of each input does to the share of blocks that are taken over. A tier without a limit has no tenth.
+fn move_inputs(replay: &Replay<'_>, sizes: &StateSizes) -> Vec<Sensitivity> {
+    let capacity = |tier: &StoreTier| tier.capacity_bytes.map_or(0.0, |bytes| bytes.get() as f64);
+    let mut inputs: Vec<(&str, f64)> =
+        CAPACITIES.into_iter().zip(replay.tiers.iter().map(capacity)).collect();
+    inputs.push(("bytes of a block", sizes.block_bytes.get() as f64));
+    inputs.push(("bytes of a checkpoint", sizes.checkpoint_bytes.get() as f64));
+    if replay.prefetch_blocks >= MOVABLE_BLOCKS {
+        inputs.push(("blocks brought ahead", replay.prefetch_blocks as f64));
+    }
+    sensitivities(&inputs, |of| {
+        let (capacities, rest) = of.split_at_checked(replay.tiers.len())?;
+        let [block, checkpoint, ahead @ ..] = rest else { return None };
+        let mut tiers = replay.tiers.to_vec();
+        for (tier, bytes) in tiers.iter_mut().zip(capacities) {
+            if tier.capacity_bytes.is_some() {
+                tier.capacity_bytes = Some(Bytes::new(sensitivity::count(*bytes)?));
+            }
+        }
+        let sizes = StateSizes {
+            block_bytes: Bytes::new(sensitivity::count(*block)?),
+            checkpoint_bytes: Bytes::new(sensitivity::count(*checkpoint)?),
+            ..sizes.clone()
+        };
+        have_room(&tiers, &sizes).ok()?;
+        let prefetch_blocks =
+            ahead.first().map_or(Some(replay.prefetch_blocks), |blocks| sensitivity::count(*blocks))?;
+        let tail = lru::replay(&Replay { tiers: &tiers, prefetch_blocks, ..*replay }, &sizes).ok()?;
+        outcome::share(tail.hit_blocks, tail.asked_blocks)
+    })
 }
 
 /// Tokens that a hit of so many blocks saves: at least the last token of the prompt is computed.

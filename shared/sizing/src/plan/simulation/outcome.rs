@@ -7,6 +7,7 @@ use super::optimum::Best;
 use super::running::Running;
 use super::sizes::StateSizes;
 use super::{Replay, StoreTier};
+use crate::plan::Sensitivity;
 use crate::state::ComponentKind;
 use crate::{Bytes, Result, Tokens};
 
@@ -35,6 +36,9 @@ pub struct Simulation {
     pub wasted_prefetch_bytes: Bytes,
     /// State of the requests that are being served; null where no rates are given.
     pub running: Option<Running>,
+    /// What a tenth of each input does to the share of blocks that are taken over, the input that matters most first; empty
+    /// where inputs are not moved.
+    pub sensitivities: Vec<Sensitivity>,
 }
 
 /// What was asked and found.
@@ -147,6 +151,7 @@ pub(super) fn gather(
         wasted_prefetch_bytes: Bytes::new(tail.prefetched_bytes - tail.used_prefetch_bytes),
         running,
         sizes,
+        sensitivities: Vec::new(),
     })
 }
 
@@ -182,7 +187,7 @@ impl TierTail {
     }
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
+pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 

@@ -30,6 +30,9 @@ pub struct Running {
     pub mean_bytes: Option<f64>,
 }
 
+/// Longer than any request: thirty years.
+const LONGEST_SECONDS: f64 = 1e9;
+
 impl Rates {
     pub(super) fn check(&self) -> Result<()> {
         let rates = [
@@ -64,6 +67,10 @@ pub(super) fn replay(replay: &Replay<'_>, rates: &Rates, found_tokens: &[u64]) -
         let computed = request.input_tokens.saturating_sub(*found) as f64;
         let seconds = computed / rates.prefill_tokens_per_second
             + request.output_tokens as f64 / rates.decode_tokens_per_second;
+        if seconds > LONGEST_SECONDS {
+            let what = format!("a request of {tokens} tokens would take {seconds:.0e} s; give faster rates");
+            return Err(Error::setting("prefill_rate", what));
+        }
         let end = request.arrival_seconds + seconds;
         last_end = last_end.max(end);
         byte_seconds += bytes.get() as f64 * seconds;

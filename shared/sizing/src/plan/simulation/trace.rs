@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
-
+use crate::record::read_record;
 use crate::{Error, Result, Tokens};
 
 /// Requests in the order of their arrival, their blocks numbered from 0 without gaps.
@@ -31,7 +30,6 @@ pub struct Request {
 }
 
 /// A line of a trace file.
-#[derive(Deserialize)]
 struct Line {
     /// Milliseconds.
     timestamp: f64,
@@ -39,6 +37,8 @@ struct Line {
     output_length: u64,
     hash_ids: Vec<u64>,
 }
+
+crate::record!(Line { timestamp, input_length, output_length, hash_ids });
 
 impl Trace {
     /// Reads a file of JSON lines: `{"timestamp", "input_length", "output_length", "hash_ids"}`, in milliseconds and tokens, with
@@ -56,7 +56,7 @@ impl Trace {
                 continue;
             }
             let at = |what: String| Error::setting("trace", format!("line {}: {what}", index + 1));
-            let line: Line = serde_json::from_str(line).map_err(|error| at(error.to_string()))?;
+            let line: Line = read_record(line).map_err(|error| at(error.to_string()))?;
             ids.clear();
             for hash in &line.hash_ids {
                 let next =
@@ -69,6 +69,19 @@ impl Trace {
                 .map_err(|error| at(error.what().to_owned()))?;
         }
         Ok(builder.build())
+    }
+
+    /// The same requests in blocks of other lengths.
+    ///
+    /// # Errors
+    ///
+    /// A request that has more blocks than its tokens have.
+    pub fn in_blocks_of(self, block: Tokens) -> Result<Self> {
+        let block = some_tokens(block)?;
+        for request in &self.requests {
+            fit(request.count, block, request.input_tokens)?;
+        }
+        Ok(Self { block_tokens: block, ..self })
     }
 
     /// The requests.
@@ -109,6 +122,22 @@ impl Request {
     }
 }
 
+fn some_tokens(block: Tokens) -> Result<Tokens> {
+    if block.get() == 0 {
+        return Err(Error::setting("block", "a block of 0 tokens holds nothing; give at least 1"));
+    }
+    Ok(block)
+}
+
+/// Refuses more blocks than a prompt of `input` tokens has.
+fn fit(count: usize, block: Tokens, input: u64) -> Result<()> {
+    if count as u64 <= input.div_ceil(block.get()) {
+        return Ok(());
+    }
+    let what = format!("{count} blocks of {block} tokens are more than {input} tokens have");
+    Err(Error::setting("trace", what))
+}
+
 /// A trace under construction.
 pub(super) struct Builder {
     trace: Trace,
@@ -116,10 +145,8 @@ pub(super) struct Builder {
 
 impl Builder {
     pub(super) fn new(block: Tokens) -> Result<Self> {
-        if block.get() == 0 {
-            return Err(Error::setting("block", "a block of 0 tokens holds nothing; give at least 1"));
-        }
-        let trace = Trace { requests: Vec::new(), blocks: Vec::new(), distinct: 0, block_tokens: block };
+        let block_tokens = some_tokens(block)?;
+        let trace = Trace { requests: Vec::new(), blocks: Vec::new(), distinct: 0, block_tokens };
         Ok(Self { trace })
     }
 
@@ -132,11 +159,7 @@ impl Builder {
         if input == 0 || input > Tokens::MAX.get() || output > Tokens::MAX.get() {
             return Err(wrong(format!("{input} tokens in and {output} out are no request")));
         }
-        let most = input.div_ceil(self.trace.block_tokens.get());
-        if blocks.len() as u64 > most {
-            let (count, block) = (blocks.len(), self.trace.block_tokens);
-            return Err(wrong(format!("{count} blocks of {block} tokens are more than {input} tokens have")));
-        }
+        fit(blocks.len(), self.trace.block_tokens, input)?;
         let first = self.trace.blocks.len();
         self.trace.blocks.extend_from_slice(blocks);
         self.trace.distinct = blocks.iter().fold(self.trace.distinct, |most, block| most.max(block + 1));
@@ -152,7 +175,7 @@ impl Builder {
 
     pub(super) fn build(mut self) -> Trace {
         // Stable, so that requests of one moment stay in the order of the file.
-        self.trace.requests.sort_by(|a, b| a.arrival_seconds.total_cmp(&b.arrival_seconds));
+        crate::sort_short(&mut self.trace.requests, |a, b| a.arrival_seconds > b.arrival_seconds);
         self.trace
     }
 }

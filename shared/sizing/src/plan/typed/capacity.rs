@@ -1,5 +1,7 @@
-use super::super::{CapacityPlan, CapacityQuestion, Given, Gpus, MemoryQuestion, Mix, Subject, capacity};
-use super::gpu;
+use super::super::{
+    CapacityPlan, CapacityQuestion, Given, Gpus, MemoryQuestion, Mix, Moving, Subject, capacity,
+};
+use super::{gpu, gpus};
 use crate::engine::{Engine, ranks};
 use crate::hardware::Gpu;
 use crate::settings::Settings;
@@ -22,8 +24,9 @@ pub fn capacity_of(
     contexts: &[Tokens],
     mix: Option<Mix>,
     given: &Given,
+    moving: Moving,
 ) -> Result<CapacityPlan> {
-    let count = given.count("count", 1)?;
+    let count = gpus(given, 1)?;
     let settings = Gpus::shared(count, engine.kind(), settings);
     let ranks = ranks(engine.kind(), &settings);
     let question = CapacityQuestion {
@@ -33,6 +36,7 @@ pub fn capacity_of(
         contexts,
         mix,
         price_per_hour: given.some_number("price")?,
+        moving,
     };
     capacity(subject, &question)
 }

@@ -1,8 +1,8 @@
 use super::super::{
-    ChosenLink, Given, HandoverPlan, HandoverQuestion, PrefillTime, Subject, bytes_per_second, handover,
-    number,
+    ChosenLink, Given, HandoverPlan, HandoverQuestion, Moving, PrefillTime, Subject, bytes_per_second,
+    handover, number,
 };
-use super::{USUAL_EFFICIENCY, gpu};
+use super::{USUAL_EFFICIENCY, gpu, gpus};
 use crate::hardware::{LinkClass, find_link, links};
 use crate::settings::Settings;
 use crate::{Bytes, Error, Result, Tokens};
@@ -18,6 +18,7 @@ pub fn handover_of(
     contexts: &[Tokens],
     links: &[ChosenLink],
     given: &Given,
+    moving: Moving,
 ) -> Result<HandoverPlan> {
     let seconds = given.list("prefill_seconds", ',');
     let seconds: Vec<f64> =
@@ -32,12 +33,13 @@ pub fn handover_of(
         contexts,
         settings: &Settings { tp: None, ..settings.clone() },
         gpu: gpu(given)?,
-        count: given.count("count", 8)?,
+        count: gpus(given, 8)?,
         tp: settings.tp.unwrap_or(1),
         fleet: given.some_count("fleet")?,
         links,
         blocks: given.some_count("blocks")?,
         prefill,
+        moving,
     };
     handover(subject, &question)
 }
@@ -49,12 +51,19 @@ pub fn handover_of(
 /// An unknown name, or a rate that is none.
 pub fn typed_links(given: &Given) -> Result<Vec<ChosenLink>> {
     let mut chosen = Vec::new();
-    let micros =
-        |name: &str| Ok::<_, Error>(given.some_number(name)?.map_or(0.0, |microseconds| microseconds * 1e-6));
+    let micros = |name: &str| match given.some_number(name)? {
+        Some(microseconds) if microseconds < 0.0 => {
+            Err(Error::setting(name, format!("{microseconds} is no time; give 0 or more")))
+        }
+        microseconds => Ok(microseconds.unwrap_or(0.0) * 1e-6),
+    };
     if let Some(text) = given.text("bandwidth") {
         let rate = match text.strip_suffix("bps").or_else(|| text.strip_suffix("bit/s")) {
             Some(_) => bytes_per_second("bandwidth", text)?,
-            None => text.trim_end_matches("/s").parse::<Bytes>()?.get() as f64,
+            None => {
+                let bytes = text.trim_end_matches("/s").parse::<Bytes>();
+                bytes.map_err(|error| Error::setting("bandwidth", error.what()))?.get() as f64
+            }
         };
         chosen.push(ChosenLink {
             link: format!("{text} a second"),

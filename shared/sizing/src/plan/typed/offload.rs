@@ -3,8 +3,8 @@ use serde::Serialize;
 use super::super::offload::{
     OffloadPlan, OffloadQuestion, Recompute, RestoreCurves, Tier, TierGrade, offload, restore_curves,
 };
-use super::super::{Given, Subject, bytes_per_second, seconds, share_of_rate};
-use super::{USUAL_EFFICIENCY, gpu};
+use super::super::{Given, Subject, bytes_per_second, positive, seconds, share_of_rate};
+use super::{USUAL_EFFICIENCY, gpu, gpus};
 use crate::cost::{CostOf, FlopWeights, Operand, Types};
 use crate::hardware::find_gpu;
 use crate::parameters::Parameters;
@@ -104,9 +104,12 @@ impl<'a> Offloading<'a> {
 /// Operations a second, and where the figure comes from.
 fn rate(given: &Given) -> Result<(f64, Computing)> {
     if let Some(tflops) = given.some_number("tflops")? {
-        return Ok((tflops * 1e12, Computing { compute_from: "given", efficiency_percent: None }));
+        return Ok((
+            positive("tflops", tflops)? * 1e12,
+            Computing { compute_from: "given", efficiency_percent: None },
+        ));
     }
-    let (gpu, count) = (gpu(given)?, given.count("count", 1)?);
+    let (gpu, count) = (gpu(given)?, gpus(given, 1)?);
     let one = gpu.flops_per_second.of(Operand::Bf16).ok_or_else(|| {
         Error::setting("gpu", format!("the datasheet of {} prints no bf16 rate; give tflops", gpu.name))
     })?;
@@ -177,7 +180,7 @@ pub fn datasheet_tier(given: &Given) -> Result<Option<Tier>> {
         start_seconds: 0.0,
         alpha_seconds: 0.0,
         beta_bytes_per_second: link.bytes_per_second as f64,
-        ranks: given.count("count", 1)?,
+        ranks: gpus(given, 1)?,
         grade: TierGrade::Datasheet,
         source: format!("{} of each {}, by its datasheet", link.name, gpu.name),
     }))

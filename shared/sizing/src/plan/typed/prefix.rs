@@ -1,5 +1,5 @@
-use super::super::prefix::{PrefixPlan, PrefixQuestion, SharedPrefix, reuse};
-use super::super::{Given, Subject};
+use super::super::prefix::{PrefixQuestion, SharedPrefix};
+use super::super::{Given, Moving, Subject};
 use crate::engine::{Engine, EngineKind};
 use crate::settings::Settings;
 use crate::{Error, Result, Tokens};
@@ -7,35 +7,40 @@ use crate::{Error, Result, Tokens};
 /// Tokens between the windows that a periodic disk store keeps.
 const USUAL_INTERVAL: Tokens = Tokens::new(4096);
 
-/// What `kvscope plan prefix` answers of one model. `engine` names the vLLM whose blocks are asked for: the newest where it is
-/// logical.
+/// What `kvscope plan prefix` is asked of one model. `engine` is the vLLM whose blocks are asked for; see [`vllm_of`].
 ///
 /// # Errors
 ///
-/// An option that cannot be read, another engine, or what the plan refuses.
-pub fn prefix_of(
-    subject: &Subject<'_>,
-    engine: Engine,
-    settings: &Settings,
+/// An option that cannot be read, or an engine that has a row of its own.
+pub fn prefix_question<'a>(
+    subject: &Subject<'a>,
+    engine: &'a Engine,
+    settings: &'a Settings,
     prefix: SharedPrefix,
     given: &Given,
-) -> Result<PrefixPlan> {
-    let vllm = match engine.kind() {
-        EngineKind::Logical => Engine::newest(EngineKind::Vllm),
-        EngineKind::Vllm => engine,
-        _ => {
-            let what = format!("{engine} has a row of its own; name a version of vLLM here: vllm@0.33");
-            return Err(Error::setting("engine", what));
-        }
-    };
-    reuse(&PrefixQuestion {
+    moving: Moving,
+) -> Result<PrefixQuestion<'a>> {
+    if engine.kind() != EngineKind::Vllm {
+        let what = format!("{engine} has a row of its own; name a version of vLLM here: vllm@0.33");
+        return Err(Error::setting("engine", what));
+    }
+    Ok(PrefixQuestion {
         model: subject.model,
         architecture: subject.architecture,
         settings,
-        vllm: &vllm,
+        vllm: engine,
         prefix,
         interval: given.some_tokens("every")?.unwrap_or(USUAL_INTERVAL),
+        moving,
     })
+}
+
+/// The vLLM whose blocks a prefix is asked of: the newest where no engine's accounting is chosen.
+pub fn vllm_of(engine: Engine) -> Engine {
+    match engine.kind() {
+        EngineKind::Logical => Engine::newest(EngineKind::Vllm),
+        _ => engine,
+    }
 }
 
 /// The two prompts by their lengths: the second is as long as the first where it is not given, and all of the shorter one is
