@@ -50,7 +50,7 @@ mod in_chromium {
         let mut all = Vec::new();
         for (query, pressed) in VIEWS {
             let page = browser.open(&format!("{address}/?{query}")).await;
-            page.allow_scripts(Duration::from_secs(60)).await;
+            page.allow_scripts(Duration::from_mins(1)).await;
             if !pressed.is_empty() {
                 page.run(
                     "document.querySelectorAll(arguments[0]).forEach(e => e.click())",

@@ -1,6 +1,7 @@
 //! Nothing on the page is computed outside `shared/`: 200 random states, by their links, held against the command line.
 
 mod in_chromium {
+    use std::fmt::Write as _;
     use std::time::Duration;
 
     use serde_json::{Value, json};
@@ -66,7 +67,7 @@ mod in_chromium {
             let mut options = vec![format!("--context={context}"), format!("--batch={batch}")];
             let mut set = |key: &str, option: &str, value: &str| {
                 if !value.is_empty() {
-                    query.push_str(&format!("&{key}={value}"));
+                    let _ = write!(query, "&{key}={value}");
                     options.push(format!("--{option}={value}"));
                 }
             };
@@ -77,7 +78,7 @@ mod in_chromium {
             set("e", "engine", engine);
             let ranks = numbers.one(&["1", "2", "4", "8"]);
             if !engine.is_empty() && engine != "llama.cpp" && ranks != "1" {
-                query.push_str(&format!("&es=tp:{ranks}"));
+                let _ = write!(query, "&es=tp:{ranks}");
                 options.push(format!("--tp={ranks}"));
             }
             Self { query, models, options, has_engine: !engine.is_empty() }
@@ -145,7 +146,7 @@ mod in_chromium {
         let page = browser.open(&static_host::start().await).await;
         let names: Vec<&str> = LOGICAL.iter().chain(&RESERVED).map(|(name, _)| *name).collect();
         let queries: Vec<&str> = states.iter().map(|state| state.query.as_str()).collect();
-        page.allow_scripts(Duration::from_secs(60)).await;
+        page.allow_scripts(Duration::from_mins(1)).await;
         let read = page.run_until_called(&VISIT.replace("JSON", &json!([queries, names]).to_string())).await;
         let read = read.as_array().unwrap_or_else(|| panic!("{read}"));
         assert_eq!(read.len(), STATES);

@@ -17,7 +17,7 @@ pub(crate) type Error = reencode::Error<Infallible>;
 /// Bytes that two functions must have in common in one piece to count as alike there.
 const PIECE: usize = 6;
 /// Pieces that stand in more functions than this say nothing of likeness.
-const COMMON: usize = 600;
+const COMMON: usize = 200;
 /// Added to a function's pieces, so that a tiny one is not the likest of all.
 const HANDICAP: usize = 20;
 

@@ -58,12 +58,11 @@ pub fn typed_links(given: &Given) -> Result<Vec<ChosenLink>> {
         microseconds => Ok(microseconds.unwrap_or(0.0) * 1e-6),
     };
     if let Some(text) = given.text("bandwidth") {
-        let rate = match text.strip_suffix("bps").or_else(|| text.strip_suffix("bit/s")) {
-            Some(_) => bytes_per_second("bandwidth", text)?,
-            None => {
-                let bytes = text.trim_end_matches("/s").parse::<Bytes>();
-                bytes.map_err(|error| Error::setting("bandwidth", error.what()))?.get() as f64
-            }
+        let rate = if ["bps", "bit/s"].iter().any(|unit| text.ends_with(unit)) {
+            bytes_per_second("bandwidth", text)?
+        } else {
+            let bytes = text.trim_end_matches("/s").parse::<Bytes>();
+            bytes.map_err(|error| Error::setting("bandwidth", error.what()))?.get() as f64
         };
         chosen.push(ChosenLink {
             link: format!("{text} a second"),
