@@ -53,7 +53,7 @@ fn states_of_prefixes_are_kept_by_version_and_class() {
             let set = if mode == "none" { ("prefix_caching", "false") } else { ("mamba_cache_mode", mode) };
             blocks(&[&plain[..], &[set]].concat())
         };
-        ["none", "align", "all"].into_iter().find(|mode| of(mode) == found).unwrap()
+        ["none", "all", "align"].into_iter().find(|mode| of(mode) == found).unwrap()
     };
     let prefixes = ("prefix_caching", "true");
     let mamba = falcon(r#", "mamba_chunk_size": 256"#);
