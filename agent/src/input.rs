@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::Failure;
 
@@ -44,11 +45,20 @@ impl Files<'_> {
     }
 }
 
+/// Standard input, which a command can read once.
+pub(crate) fn standard_input() -> Result<io::StdinLock<'static>, Failure> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Err(Failure::input("-: standard input can stand once; give the others as files"));
+    }
+    Ok(io::stdin().lock())
+}
+
 /// The bytes of `file` (`-` is standard input), at most `limit` of them; `hint` says what else to give.
 pub(crate) fn read_limited(file: &str, limit: u64, hint: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let whole = if file == "-" {
-        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes)
+        standard_input()?.take(limit + 1).read_to_end(&mut bytes)
     } else {
         File::open(file).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
     };
@@ -106,5 +116,13 @@ mod tests {
         assert!(error.ends_with("more than 1 MiB; split the file"), "{error}");
         let error = read_limited("no/such/file", 1 << 20, "").unwrap_err().to_string();
         assert_eq!(error, "no/such/file: No such file or directory");
+    }
+
+    /// A pipe is read to its end once; a second reader would find nothing.
+    #[test]
+    fn standard_input_can_stand_once() {
+        assert!(standard_input().is_ok());
+        let error = standard_input().unwrap_err().to_string();
+        assert_eq!(error, "-: standard input can stand once; give the others as files");
     }
 }

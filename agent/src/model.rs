@@ -13,7 +13,7 @@ use kvscope_sizing::{
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::input::{Files, reason};
+use crate::input::{Files, reason, standard_input};
 
 /// Far more than any config.json; a file beyond it is something else.
 const LARGEST_CONFIG: u64 = 64 << 20;
@@ -53,7 +53,7 @@ impl Model {
             };
         }
         if argument == "-" {
-            return Self::from_stream("standard input", io::stdin().lock(), None, unknown);
+            return Self::from_stream("standard input", standard_input()?, None, unknown);
         }
         let path = Path::new(argument);
         if path.is_dir() {

@@ -7,6 +7,7 @@ use serde::ser::SerializeStruct;
 
 use crate::architecture::Architecture;
 use crate::distinct::Places;
+use crate::fact::Fact;
 use crate::format::StateFormat;
 use crate::growth::Growth;
 use crate::mixer::{Mixer, Recurrence};
@@ -25,7 +26,7 @@ pub struct StateModel {
     /// Components of each layer class of the architecture, in its order.
     classes: Vec<Vec<Arc<StateComponent>>>,
     warnings: Vec<Warning>,
-    max_context: Option<u64>,
+    max_context: Option<Fact>,
 }
 
 /// Equal components of several layers.
@@ -150,7 +151,7 @@ impl StateModel {
         }
         let mut warnings = architecture.warnings().to_vec();
         warnings.extend(settings.without_effect(architecture));
-        let max_context = architecture.max_context().map(crate::fact::Fact::get);
+        let max_context = architecture.max_context().cloned();
         let mut state = Self { parts, classes, warnings, max_context };
         let narrow_state = state.of_model_dtype(architecture, settings)?;
         state.warnings.extend(narrow_state);
@@ -304,13 +305,7 @@ impl StateModel {
             });
         }
         let mut warnings = self.warnings.clone();
-        if let (Some(n), Some(limit)) = (context, self.max_context)
-            && n.get() > limit
-        {
-            let limit = Tokens::new(limit).short();
-            let message = format!("{n} tokens is beyond the {limit} that the config allows");
-            warnings.push(Warning::new("max_position_embeddings", message));
-        }
+        warnings.extend(context.and_then(|n| beyond(n, self.max_context.as_ref()?)));
         Ok(Size {
             model: model.to_owned(),
             context,
@@ -367,6 +362,13 @@ impl Serialize for Size {
         json.serialize_field("warnings", &self.warnings)?;
         json.end()
     }
+}
+
+/// What is to be said of a context beyond the longest one, under the name of the field that says which that is.
+pub(crate) fn beyond(n: Tokens, limit: &Fact) -> Option<Warning> {
+    let longest = Some(Tokens::new(limit.get())).filter(|longest| n > *longest)?;
+    let message = format!("{n} tokens is beyond the {} that the config allows", longest.short());
+    Some(Warning::new(limit.source().place(), message))
 }
 
 #[cfg(test)]

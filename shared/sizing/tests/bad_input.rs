@@ -114,3 +114,45 @@ fn figures_beyond_64_bits_are_refused() {
     assert!(state.size("wide", Some(Tokens::new(1)), u64::MAX, &Settings::default()).is_err());
     assert!(state.size("wide", None, 0, &Settings::default()).unwrap_err().to_string().starts_with("batch"));
 }
+
+/// Python writes `NaN` and infinities for floats; a count that is one of them is none, and not left out either.
+#[test]
+fn numbers_that_json_does_not_know_are_no_counts() {
+    let plain = config(&json!({"rope_scale": 1.5}));
+    for (field, word) in [
+        ("\"num_key_value_heads\":8", "NaN"),
+        ("\"head_dim\":128", "Infinity"),
+        ("\"num_hidden_layers\":32", "-Infinity"),
+    ] {
+        let name = field.split('"').nth(1).unwrap();
+        assert!(plain.contains(field), "{plain}");
+        let error = refusal(&plain.replace(field, &format!("\"{name}\":{word}")));
+        assert_eq!(error.place(), Some(name));
+        let what = format!("expected a whole number from 0 to 4,294,967,296, found {word}");
+        assert!(error.to_string().contains(&what), "{error}");
+        let nested = format!("{{\"text_config\":{}}}", plain.replace(field, &format!("\"{name}\":{word}")));
+        assert_eq!(refusal(&nested).place(), Some(format!("text_config.{name}").as_str()));
+    }
+    // Where no rule wants a count they are as good as any other number.
+    assert!(read_config(&plain.replace("1.5", "Infinity")).is_ok());
+}
+
+/// A decoder's own name for its heads is for configs that have a decoder (`WhisperConfig`).
+#[test]
+fn heads_that_are_missing_go_by_the_models_own_name() {
+    let base = json!({"num_key_value_heads": 8, "hidden_size": 4096, "num_hidden_layers": 2});
+    let of = |changes: &Value| {
+        let mut config = base.clone();
+        config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        refusal(&config.to_string()).to_string()
+    };
+    for (changes, told) in [
+        (json!({}), "num_attention_heads: missing"),
+        (json!({"num_attention_heads": null}), "num_attention_heads: null"),
+        (json!({"n_head": null}), "n_head: null"),
+        (json!({"decoder_layers": 2}), "decoder_attention_heads: missing"),
+    ] {
+        let error = of(&changes);
+        assert!(error.starts_with(told), "{changes}: {error}");
+    }
+}

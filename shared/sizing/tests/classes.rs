@@ -6,26 +6,9 @@
 
 use crate::support::configs;
 
-use configs::{slope, with};
+use configs::{fixed, is_certain, slope, with, without};
 use kvscope_sizing::{Settings, StateFormat, StateModel, Unknown, read_config, read_config_text};
 use serde_json::{Value, json};
-
-fn fixed(config: &Value, state_dtype: Option<StateFormat>) -> u64 {
-    let settings = Settings { state_dtype, ..Settings::default() };
-    let architecture = read_config(&config.to_string()).unwrap();
-    StateModel::new(&architecture, &settings).unwrap().fixed(None).unwrap().get()
-}
-
-fn is_certain(config: &Value) {
-    let read = read_config_text(&config.to_string(), Unknown::Refuse);
-    assert!(read.is_ok(), "{:?}", read.err());
-}
-
-fn without(config: &Value, key: &str) -> Value {
-    let mut other = config.clone();
-    other.as_object_mut().unwrap().remove(key);
-    other
-}
 
 /// Ling 3.0 (transformers 5.24, `models/bailing_hybrid`; vLLM 0.33, `models/bailing_moe_v3`): the last of six layers keeps a
 /// latent of 576 values, the others KDA with 32 heads of 128 × 128 and three columns of q, k and v.

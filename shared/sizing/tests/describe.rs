@@ -256,3 +256,20 @@ fn a_block_that_cuts_a_compression_group_is_refused() {
     let error = describe("x", &architecture, &settings).unwrap_err();
     assert_eq!(error.to_string(), "block_size: 64 tokens cut a compression group; give a multiple of 128");
 }
+
+/// `LongcatFlashConfig`: two attention blocks in a layer, each with a latent of 512 + 64 values of 2 bytes. Every layer
+/// stands once in each component, and all of them together are all bytes.
+#[test]
+fn a_layer_with_two_attention_blocks_stands_once_in_each_component() {
+    let config = r#"{"model_type": "longcat_flash", "num_layers": 4, "num_attention_heads": 64, "hidden_size": 6144,
+        "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "dtype": "bfloat16"}"#;
+    let architecture = kvscope_sizing::read_config(config).unwrap();
+    let description = describe("longcat", &architecture, &Settings::default()).unwrap();
+    let document = serde_json::to_value(&description).unwrap();
+    assert_eq!(schema().iter_errors(&document).count(), 0);
+    assert_eq!(document["architecture"]["layers"][1]["components"], json!([0, 1]));
+    let rows: Vec<(&[usize], u64)> =
+        description.lifecycle.iter().map(|row| (row.layers.as_slice(), row.entry_bytes.get())).collect();
+    let row: (&[usize], u64) = (&[0, 1, 2, 3], 576 * 2);
+    assert_eq!(rows, [row, row]);
+}

@@ -305,3 +305,86 @@ fn a_files_name_for_its_model_is_shown() {
     assert_eq!(architecture(&dense()).name(), None);
     assert_eq!(named(&"é".repeat(1000)).name().unwrap().chars().count(), 80);
 }
+
+/// Four layers of Qwen3.5, of which the last has full attention.
+fn qwen35() -> GgufFile {
+    GgufFile::new("qwen35")
+        .with("qwen35.block_count", Value::U32(4))
+        .with("qwen35.embedding_length", Value::U32(1024))
+        .with("qwen35.attention.head_count", Value::U32(8))
+        .with("qwen35.attention.head_count_kv", Value::U32(2))
+        .with("qwen35.attention.key_length", Value::U32(256))
+        .with("qwen35.attention.value_length", Value::U32(256))
+        .with("qwen35.full_attention_interval", Value::U32(4))
+        .with("qwen35.ssm.conv_kernel", Value::U32(4))
+        .with("qwen35.ssm.state_size", Value::U32(128))
+        .with("qwen35.ssm.inner_size", Value::U32(2048))
+        .with("qwen35.ssm.time_step_rank", Value::U32(16))
+        .with("qwen35.ssm.group_count", Value::U32(16))
+}
+
+/// llama.cpp divides by the interval (`(i + 1) % full_attn_interval != 0` is a recurrent layer, `src/models/qwen35.cpp`), and the
+/// layers that are not recurrent have K and V: 2 × 2 heads × 256 values × 2 B in one of four.
+#[test]
+fn an_interval_and_the_heads_of_its_layers_must_agree() {
+    let interval = "qwen35.full_attention_interval";
+    let heads = "qwen35.attention.head_count_kv";
+    let slope = |file: &GgufFile| state(&architecture(file)).slope(None).unwrap().whole();
+    let mut file = qwen35();
+    assert_eq!(slope(&file), Some(2 * 2 * 256 * 2));
+    file.set(heads, Value::U32s(vec![0, 0, 0, 2]));
+    assert_eq!(slope(&file), Some(2 * 2 * 256 * 2));
+    file.set(heads, Value::U32s(vec![2, 2, 2, 0]));
+    let error = refusal(&file);
+    assert!(error.starts_with("qwen35.attention.head_count_kv[3]: 0, but layer 3 has attention"), "{error}");
+    let mut zero = qwen35();
+    zero.set(interval, Value::U32(0));
+    let error = refusal(&zero);
+    assert!(error.starts_with("qwen35.full_attention_interval: 0;"), "{error}");
+}
+
+/// `create_memory` in llama.cpp's `src/llama-model.cpp` returns no memory for these classes, whatever the file says; the
+/// graphs of the last two attend without a cache.
+#[test]
+fn classes_without_a_cache_keep_nothing() {
+    for class in [
+        "bert",
+        "nomic-bert",
+        "nomic-bert-moe",
+        "jina-bert-v2",
+        "jina-bert-v3",
+        "neo-bert",
+        "modern-bert",
+        "gemma-embedding",
+        "dream",
+        "llada",
+        "llada-moe",
+        "rnd1",
+        "eurobert",
+        "t5encoder",
+    ] {
+        let file = GgufFile::new(class)
+            .with(&format!("{class}.block_count"), Value::U32(2))
+            .with(&format!("{class}.embedding_length"), Value::U32(512))
+            .with(&format!("{class}.attention.head_count"), Value::U32(8))
+            .with(&format!("{class}.attention.sliding_window"), Value::U32(128))
+            .with(&format!("{class}.attention.relative_buckets_count"), Value::U32(32));
+        let (read, _) = read(&file.bytes(), Unknown::Refuse).unwrap();
+        let kept = state(&read);
+        assert_eq!(
+            (kept.slope(None).unwrap().whole(), kept.fixed(None).unwrap().get()),
+            (Some(0), 0),
+            "{class}"
+        );
+        assert!(read.warnings().iter().any(|told| told.message.contains(class)), "{class}");
+    }
+}
+
+/// A context beyond the longest one is told under the key that says which that is.
+#[test]
+fn a_context_that_is_too_long_names_the_files_own_key() {
+    let settings = Settings::default();
+    let size = state(&architecture(&dense())).size("own", Some(Tokens::new(10_000)), 1, &settings).unwrap();
+    let told = size.warnings.iter().find(|told| told.message.contains("beyond the 8Ki")).unwrap();
+    assert_eq!(told.field, "llama.context_length");
+}

@@ -8,6 +8,7 @@ mod capacity;
 mod cases;
 mod catalogue;
 mod claims;
+mod class_rules;
 mod classes;
 mod compression;
 mod derivations;

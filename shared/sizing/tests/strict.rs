@@ -107,3 +107,18 @@ fn a_field_that_speaks_of_state_is_a_doubt_or_an_error() {
         assert!(read_config_object(&config, Unknown::Refuse).is_ok(), "{config}");
     }
 }
+
+/// vLLM and SGLang follow such a scheme or not by its exporter, so that its field is no unknown one.
+#[test]
+fn a_checkpoints_format_that_is_not_read_is_left_to_the_engine() {
+    let config = json!({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64,
+        "dtype": "bfloat16", "quantization_config": {"quant_method": "compressed-tensors", "kv_cache_scheme": {"type": "int",
+        "num_bits": 8}}});
+    let read = read_config_object(&config, Unknown::Warn).unwrap();
+    let told: Vec<String> = read.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("quantization_config.kv_cache_scheme: asks for a K/V format;"), "{told:?}");
+    assert!(told[0].contains("left to the engine"), "{told:?}");
+    let refused = read_config_object(&config, Unknown::Refuse).unwrap_err().to_string();
+    assert!(refused.contains("left to the engine") && !refused.contains("no rule knows"), "{refused}");
+}

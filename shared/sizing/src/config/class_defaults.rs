@@ -3,7 +3,11 @@
 //! Source of each row: the class of that `model_type` in transformers 4.57 and 5.24 (`models/*/configuration_*.py`), as
 //! read by vLLM 0.33.
 
+mod encoders;
+
 use crate::fact::Fact;
+
+pub(super) use encoders::is_encoder;
 
 /// `(model types, field, value)`
 const COUNTS: &[(&[&str], &str, u64)] = &[
@@ -15,7 +19,7 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["afmoe"], "global_attn_every_n_layers", 4),
     (&["qwen2", "qwen3"], "max_window_layers", 28),
     (&["dots1"], "max_window_layers", 62),
-    (&["gpt_oss", "granite_swa", "granitemoe_swa"], "sliding_window", 128),
+    (&["gpt_oss", "granite_swa", "granitemoe_swa", "mimo_v2_flash"], "sliding_window", 128),
     (&["gemma3n_text", "gemma4_text"], "sliding_window", 512),
     (&["kolibri1"], "sliding_window", 513),
     (&["afmoe", "dory", "gemma4_unified_text"], "sliding_window", 1024),
@@ -185,6 +189,8 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     ),
     (&["qwen3", "glm", "glm4", "seed_oss", "ernie4_5", "helium", "llama4_text"], "head_dim", 128),
     (&["gpt_oss"], "head_dim", 64),
+    (&["mimo_v2_flash"], "head_dim", 192),
+    (&["mimo_v2_flash"], "v_head_dim", 128),
     (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
     (&["llama4_text"], "attention_chunk_size", 8192),
     (&["llama4_text"], "no_rope_layer_interval", 4),
@@ -297,6 +303,8 @@ pub(super) enum FullLayer {
     LastAndFinal(u64),
     /// The last of every so many, counted from the model's end.
     FromEnd(u64),
+    /// The last of every so many, and the model's first.
+    LastAndFirst(u64),
 }
 
 impl FullLayer {
@@ -305,6 +313,7 @@ impl FullLayer {
             Self::First(period) => index.is_multiple_of(period),
             Self::LastAndFinal(period) => (index + 1).is_multiple_of(period) || index + 1 == total,
             Self::FromEnd(period) => (total - 1 - index).is_multiple_of(period),
+            Self::LastAndFirst(period) => index == 0 || (index + 1).is_multiple_of(period),
         }
     }
 }
@@ -313,6 +322,7 @@ pub(super) fn full_layer(model_type: Option<&str>) -> Option<FullLayer> {
     match model_type? {
         "cwm" | "granite_swa" | "granitemoe_swa" => Some(FullLayer::First(4)),
         "gemma4_text" | "gemma4_unified_text" => Some(FullLayer::LastAndFinal(6)),
+        "mimo_v2_flash" => Some(FullLayer::LastAndFirst(6)),
         "muse_glimmer_text" | "muse_spark_text" => Some(FullLayer::FromEnd(4)),
         _ => None,
     }
@@ -337,6 +347,41 @@ pub(super) fn pattern_goes_with_window(model_type: Option<&str>) -> bool {
 /// the first one is not.
 pub(super) fn linear_is_lightning(model_type: Option<&str>) -> bool {
     model_type == Some("minimax")
+}
+
+/// Classes whose `linear_attention` is Mamba: transformers 5.19 writes their old layer name `mamba` so
+/// (`_LEGACY_LAYER_TYPE_REMAP` in `configuration_utils.py`).
+pub(super) fn linear_is_mamba(model_type: Option<&str>) -> bool {
+    matches!(
+        model_type,
+        Some(
+            "bamba"
+                | "falcon_mamba"
+                | "granitemoehybrid"
+                | "jamba"
+                | "mamba"
+                | "mamba2"
+                | "nemotron_h"
+                | "zamba"
+                | "zamba2"
+        )
+    )
+}
+
+/// The field in which these classes name their attention layers. Where it is absent or null every layer is Mamba
+/// (`BambaConfig.layers_block_type`, `GraniteMoeHybridConfig.__post_init__`).
+pub(super) fn mamba_unless_listed(model_type: Option<&str>) -> Option<&'static str> {
+    match model_type? {
+        "bamba" => Some("attn_layer_indices"),
+        "granitemoehybrid" => Some("layer_types"),
+        _ => None,
+    }
+}
+
+/// How many times as many K/V heads as `num_key_value_heads` layers with a window have where no field gives them their
+/// own (`MiMoV2FlashAttention` in transformers 5.19).
+pub(super) fn window_heads_factor(model_type: Option<&str>) -> Option<u64> {
+    model_type?.starts_with("mimo_v2").then_some(2)
 }
 
 /// Classes whose windows a list gives to layers, and none where there is no list (`SmallThinkerConfig`).
@@ -383,26 +428,6 @@ pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
 /// The class whose layers are local or global by lists of its own.
 pub(super) fn is_gpt_neo(model_type: Option<&str>) -> bool {
     model_type == Some("gpt_neo")
-}
-
-/// Classes of encoders, which see the whole text at once and keep nothing of it (`layers/attention/attention.py` of vLLM
-/// 0.33: no cache for encoder attention).
-const ENCODERS: &[&str] = &[
-    "albert",
-    "bert",
-    "camembert",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "modernbert",
-    "mpnet",
-    "nomic_bert",
-    "roberta",
-    "xlm-roberta",
-];
-
-pub(super) fn is_encoder(model_type: Option<&str>) -> bool {
-    model_type.is_some_and(|class| ENCODERS.contains(&class))
 }
 
 /// Classes of Mamba-2 alone, whose heads have no prefix in their names.

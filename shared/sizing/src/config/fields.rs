@@ -1,4 +1,5 @@
 mod aliases;
+mod special;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,6 +8,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::class_defaults;
+use super::json::Special;
 use super::strict::{Unread, is_known};
 use crate::fact::{Fact, Source};
 use crate::state::counted;
@@ -63,6 +65,7 @@ const AT_LEAST_ONE: [&str; 28] = [
 
 /// Larger than any real width, head count or length, and small enough that products of a few stay in 64 bits.
 const LARGEST: u64 = 1 << 32;
+const WHOLE_NUMBER: &str = "a whole number from 0 to 4,294,967,296";
 
 /// The fields of a config: the nested text model's first, then the outer ones.
 #[derive(Debug)]
@@ -73,6 +76,8 @@ pub(super) struct Fields<'a> {
     read: Rc<RefCell<Vec<&'a Value>>>,
     /// Fields that rules have found to contradict each other.
     doubts: Rc<RefCell<Vec<Warning>>>,
+    /// Where the text has numbers that JSON does not know.
+    special: Rc<[Special]>,
 }
 
 impl<'a> Fields<'a> {
@@ -87,7 +92,7 @@ impl<'a> Fields<'a> {
             prefix = format!("{path}.");
             levels.insert(0, (prefix.clone(), map));
         }
-        Ok(Self { levels, read: Rc::default(), doubts: Rc::default() })
+        Ok(Self { levels, read: Rc::default(), doubts: Rc::default(), special: Rc::default() })
     }
 
     /// The fields of an object inside this config, such as `linear_attn_config`.
@@ -98,6 +103,7 @@ impl<'a> Fields<'a> {
             levels: vec![(format!("{path}."), map)],
             read: Rc::clone(&self.read),
             doubts: Rc::clone(&self.doubts),
+            special: Rc::clone(&self.special),
         }))
     }
 
@@ -242,6 +248,7 @@ impl<'a> Fields<'a> {
 
     /// A whole number where zero has a meaning of its own.
     pub(super) fn number(&self, key: &str) -> Result<Option<Fact>> {
+        self.refuse_special(key)?;
         let Some((path, value)) = self.find(key) else { return Ok(None) };
         let value = whole_number(&path, value)?;
         Ok(Some(Fact::new(value, Source::field(path))))
@@ -262,13 +269,17 @@ impl<'a> Fields<'a> {
         Ok(None)
     }
 
-    /// A count without which nothing can be computed; the first name is the one that the error shows.
+    /// A count without which nothing can be computed; the error shows the name that is there without a value, else the
+    /// first one, of which a decoder's own is for configs with `decoder_layers`.
     pub(super) fn require(&self, keys: &[&str], needed_for: &str) -> Result<Fact> {
         self.count_any(keys)?.ok_or_else(|| {
-            let (path, state) = match self.zero(keys) {
-                Some(path) => (path, "0"),
-                None if self.is_null(keys[0]) => (self.path_of(keys[0]), "null"),
-                None => (self.path_of(keys[0]), "missing"),
+            let has_decoder = self.peek("decoder_layers").is_some();
+            let mut usual = keys.iter().filter(|key| has_decoder || !key.starts_with("decoder_"));
+            let null = keys.iter().find(|key| self.is_null(key));
+            let (path, state) = match (self.zero(keys), null) {
+                (Some(path), _) => (path, "0"),
+                (None, Some(key)) => (self.path_of(key), "null"),
+                (None, None) => (self.path_of(usual.next().unwrap_or(&keys[0])), "missing"),
             };
             Error::field(path, format!("{state}, and {needed_for} needs it; no default is defined"))
         })
@@ -432,7 +443,7 @@ fn collect_unread(
 }
 
 pub(super) fn whole_number(path: impl fmt::Display, value: &Value) -> Result<u64> {
-    let expected = || wrong_type(&path.to_string(), "a whole number from 0 to 4,294,967,296", value);
+    let expected = || wrong_type(&path.to_string(), WHOLE_NUMBER, value);
     let number = match value {
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(whole), _) => whole,

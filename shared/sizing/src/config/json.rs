@@ -6,11 +6,11 @@ mod tree;
 use serde_json::Value;
 
 use crate::{Error, Result};
-pub(super) use tree::Twice;
+pub(super) use tree::{Special, Text, Twice};
 
-/// A config's text as a value, and the keys that stand in it twice with different values. Special numbers read as null,
-/// so a field that holds one counts as missing.
-pub(super) fn parse(text: &str) -> Result<(Value, Vec<Twice>)> {
+/// A config's text as a value, the keys that stand in it twice with different values, and the special numbers, which are
+/// null in the value.
+pub(super) fn parse(text: &str) -> Result<Text> {
     let whole = text.len();
     let text = text.trim_start_matches('\u{feff}');
     let mark = whole - text.len();
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<(Value, Vec<Twice>)> {
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
-    if let Some(plain) = without_special_numbers(text)
+    if let Some(plain) = with_marked_numbers(text)
         && let Ok(read) = tree::read(&plain)
     {
         return Ok(read);
@@ -44,21 +44,21 @@ fn offset(text: &str, error: &serde_json::Error) -> usize {
 
 /// A text that is JSON to the letter. Other files than configs come through the same reader, so that the page carries one.
 pub(crate) fn read_value(text: &str) -> serde_json::Result<Value> {
-    tree::read(text).map(|(value, _)| value)
+    tree::read(text).map(|read| read.value)
 }
 
-/// The text with `null` for every special number outside strings; `None` where there is none.
-fn without_special_numbers(text: &str) -> Option<String> {
+/// The text with a marked string for every special number outside strings; `None` where there is none.
+fn with_marked_numbers(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     let mut changed = false;
     while let Some(start) = rest.find(['"', 'N', 'I', '-']) {
         plain.push_str(&rest[..start]);
         rest = &rest[start..];
-        let special = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| rest.starts_with(word));
+        let special = tree::SPECIAL.into_iter().find(|word| rest.starts_with(word));
         let taken = match (special, rest.starts_with('"')) {
             (Some(word), _) => {
-                plain.push_str("null");
+                plain.push_str(&Value::from(format!("{}{word}", tree::MARK)).to_string());
                 changed = true;
                 rest = &rest[word.len()..];
                 continue;
@@ -93,12 +93,15 @@ mod tests {
 
     #[test]
     fn special_numbers_outside_strings_read_as_null() {
-        let (value, _) =
+        let read =
             parse(r#"{"a": [0.0, Infinity, -Infinity], "b": NaN, "NaN": "-Infinity \" NaN", "c": -3}"#)
                 .unwrap();
         let right =
             serde_json::json!({"a": [0.0, null, null], "b": null, "NaN": "-Infinity \" NaN", "c": -3});
-        assert_eq!(value, right);
+        assert_eq!(read.value, right);
+        let found: Vec<(&str, &str)> =
+            read.special.iter().map(|special| (special.path.as_str(), special.word)).collect();
+        assert_eq!(found, [("a[1]", "Infinity"), ("a[2]", "-Infinity"), ("b", "NaN")]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::fact::Fact;
 use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
-use windows::sliding;
 pub(super) use windows::window;
+use windows::{chunked, sliding};
 
 /// What a layer is, before its shape is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -58,7 +58,9 @@ pub(super) fn read_kinds(
         ));
     }
     checks::refuse_package_config(fields)?;
-    for reader in READERS {
+    let keeps_nothing = keeps_nothing(fields)?;
+    let readers: &[Reader] = if keeps_nothing { &[] } else { &READERS };
+    for reader in readers {
         if let Some(kinds) = reader(fields, count, warnings)? {
             if OF_WINDOWS.contains(&last_name(&kinds.field)) {
                 checks::refuse_more_than_windows(fields, &kinds, count)?;
@@ -72,10 +74,19 @@ pub(super) fn read_kinds(
         Error::field(fields.path_of("num_hidden_layers"), "missing, and no list of layers is there to count")
     })?;
     let total = usize::try_from(total.get()).expect("layer counts are limited");
+    if keeps_nothing {
+        return Ok(Kinds { field: fields.path_of("model_type"), layers: vec![LayerKind::None; total] });
+    }
     checks::refuse_unread_kinds(fields)?;
     let kinds = by_rule(fields, total, warnings)?;
     checks::unused_chunks(fields, &kinds);
     Ok(kinds)
+}
+
+/// Whether the model is an encoder by its class, which no list of layers changes.
+pub(super) fn keeps_nothing(fields: &Fields<'_>) -> Result<bool> {
+    Ok(class_defaults::is_encoder(fields.model_type())
+        && !fields.flag("is_decoder")?.is_some_and(|(_, on)| on))
 }
 
 type Reader = fn(&Fields<'_>, Option<&Fact>, &mut Vec<Warning>) -> Result<Option<Kinds>>;
@@ -120,11 +131,9 @@ fn named_layers(
                 let kind = kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))?;
                 // ZAYA's and Inkling's hybrid layers are attention with short convolutions, which their shape adds.
                 let beside = kind == LayerKind::Parallel && has_convolutions(fields);
-                let lightning =
-                    kind == LayerKind::Linear && class_defaults::linear_is_lightning(fields.model_type());
                 Ok(match kind {
                     _ if beside => LayerKind::Full,
-                    _ if lightning => LayerKind::Lightning,
+                    LayerKind::Linear => linear_of_class(fields.model_type()),
                     other => other,
                 })
             })
@@ -132,6 +141,17 @@ fn named_layers(
         return Ok(Some(Kinds { field: path, layers }));
     }
     Ok(None)
+}
+
+/// What a class calls linear attention.
+fn linear_of_class(model_type: Option<&str>) -> LayerKind {
+    if class_defaults::linear_is_lightning(model_type) {
+        return LayerKind::Lightning;
+    }
+    if class_defaults::linear_is_mamba(model_type) {
+        return LayerKind::Mamba;
+    }
+    LayerKind::Linear
 }
 
 fn kind_of_name(name: &str) -> Option<LayerKind> {
@@ -334,11 +354,6 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
     };
     let either = |is_first: bool, first: LayerKind, other: LayerKind| if is_first { first } else { other };
 
-    if class_defaults::is_encoder(fields.model_type())
-        && !fields.flag("is_decoder")?.is_some_and(|(_, on)| on)
-    {
-        return make("model_type", &|_| LayerKind::None);
-    }
     let decodes_alone = matches!(fields.find("is_encoder_decoder"), Some((_, Value::Bool(false))));
     if fields.has("decoder_layers") {
         return make("decoder_layers", &|_| either(decodes_alone, LayerKind::Full, LayerKind::SelfAndCross));
@@ -356,6 +371,12 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         return make("attn_layer_indices", &|i| {
             either(indices.contains(&(i as u64)), LayerKind::Full, LayerKind::Mamba)
         });
+    }
+    if let Some(field) = class_defaults::mamba_unless_listed(fields.model_type()) {
+        let state = if fields.is_null(field) { "null" } else { "absent" };
+        let what = format!("{state}; its class then has no attention, and every layer is Mamba");
+        warnings.push(Warning::new(fields.path_of(field), what));
+        return make(field, &|_| LayerKind::Mamba);
     }
     if let Some(period) = fields.count("attn_layer_period")? {
         let offset = fields.number("attn_layer_offset")?.map_or(period.get() / 2, |fact| fact.get());
@@ -425,32 +446,6 @@ fn checked_indices(fields: &Fields<'_>, key: &str, total: usize) -> Result<Optio
         return Err(Error::field(format!("{path}[{place}]"), what));
     }
     Ok(Some(indices))
-}
-
-/// Chunked layers with full ones between them (Llama 4). A chunk size without a rule for the full layers is unused
-/// (MiMo-V2 carries one).
-fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>> {
-    if fields.count("attention_chunk_size")?.is_none() {
-        return Ok(None);
-    }
-    if let Some((path, rope)) = fields.numbers("no_rope_layers")?.filter(|(_, list)| !list.is_empty()) {
-        must_fit(fields, &path, rope.len(), total)?;
-        let layers =
-            rope[..total].iter().map(|flag| if *flag == 0 { LayerKind::Full } else { LayerKind::Chunked });
-        return Ok(Some(Kinds { field: path, layers: layers.collect() }));
-    }
-    let Some(interval) = fields.count("no_rope_layer_interval")? else { return Ok(None) };
-    let layers =
-        (0..total)
-            .map(|i| {
-                if (i as u64 + 1).is_multiple_of(interval.get()) {
-                    LayerKind::Full
-                } else {
-                    LayerKind::Chunked
-                }
-            })
-            .collect();
-    Ok(Some(Kinds { field: fields.path_of("no_rope_layer_interval"), layers }))
 }
 
 /// How many entries of a list are layers: all, or those before the draft layers.

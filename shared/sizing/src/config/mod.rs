@@ -62,8 +62,8 @@ pub fn read_config_text(text: &str, unknown: Unknown) -> Result<Architecture> {
 ///
 /// See [`read_config_text`].
 pub fn read_config_and_value(text: &str, unknown: Unknown) -> Result<(Architecture, Value)> {
-    let (value, twice) = json::parse(text)?;
-    Ok((read_object(&value, twice, unknown)?, value))
+    let json::Text { value, twice, special } = json::parse(text)?;
+    Ok((read_object(&value, Doubts { twice, special }, unknown)?, value))
 }
 
 /// Reads a config that is already parsed.
@@ -81,16 +81,23 @@ pub fn read_config_value(value: &Value) -> Result<Architecture> {
 ///
 /// See [`read_config_text`].
 pub fn read_config_object(value: &Value, unknown: Unknown) -> Result<Architecture> {
-    read_object(value, Vec::new(), unknown)
+    read_object(value, Doubts::default(), unknown)
 }
 
-fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Result<Architecture> {
+/// What the text of a config says and its value does not.
+#[derive(Default)]
+struct Doubts {
+    twice: Vec<json::Twice>,
+    special: Vec<json::Special>,
+}
+
+fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Architecture> {
     let root = value
         .as_object()
         .ok_or_else(|| Error::syntax("a config is a JSON object, not another kind of value"))?;
-    let fields = Fields::new(root)?;
+    let fields = Fields::new(root)?.with_special(doubts.special);
     let mut warnings = Vec::new();
-    for found in twice {
+    for found in doubts.twice {
         strict::report_doubt(given_twice(found), unknown, &mut warnings)?;
     }
     let dtype = model_dtype(&fields, &mut warnings)?;
@@ -120,7 +127,10 @@ fn read_object(value: &Value, twice: Vec<json::Twice>, unknown: Unknown) -> Resu
     for found in fields.contradictions() {
         strict::report_doubt(found, unknown, &mut warnings)?;
     }
-    report_unread(fields.unread(), unknown, &mut warnings)?;
+    // What keeps nothing keeps nothing whatever else its config says.
+    if !kinds::keeps_nothing(&fields)? {
+        report_unread(fields.unread(), unknown, &mut warnings)?;
+    }
     Ok(Architecture::new(drafts, facts, warnings))
 }
 

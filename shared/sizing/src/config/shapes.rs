@@ -173,6 +173,11 @@ impl<'f, 'a> Shapes<'f, 'a> {
         {
             return Ok(fact);
         }
+        if set == HeadSet::Sliding
+            && let Some(heads) = self.window_heads_of_class(warnings)?
+        {
+            return Ok(heads);
+        }
         if let Some(one) = shared::one_head(self.fields)? {
             return Ok(one);
         }
@@ -207,6 +212,22 @@ impl<'f, 'a> Shapes<'f, 'a> {
             format!("{state}; every one of {} query heads keeps K and V (MHA)", query.get()),
         ));
         Ok(Fact::default(query.get(), path, format!("as many as query heads ({})", query.source())))
+    }
+
+    /// K/V heads of layers with a window as a class derives them from the plain count.
+    fn window_heads_of_class(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
+        let Some(factor) = class_defaults::window_heads_factor(self.fields.model_type()) else {
+            return Ok(None);
+        };
+        if self.kv_heads.is_some() {
+            return Ok(None);
+        }
+        let Some(own) = self.fields.count_any(&KV_HEADS)? else { return Ok(None) };
+        let rule = format!("{factor} × {}", own.source());
+        let heads = product(&[factor, own.get()])?;
+        let what = format!("absent; {heads} is taken, {rule}, as its class has it in layers with a window");
+        warnings.push(Warning::new(self.fields.path_of(SLIDING_KV_HEADS[0]), what));
+        Ok(Some(Fact::derived(heads, rule)))
     }
 
     fn k_width(&self, set: HeadSet, query_heads: Option<&Fact>, warnings: &mut Vec<Warning>) -> Result<Fact> {

@@ -8,7 +8,7 @@ mod known;
 
 use serde_json::Value;
 
-use super::fields::is_of_heads;
+use super::fields::{CACHE_FORMATS, is_of_heads};
 use crate::warning::Warning;
 use crate::{Error, Result};
 use known::{reason, suggests_state};
@@ -45,6 +45,11 @@ pub(super) fn is_known(name: &str, value: &Value) -> bool {
     is_off || is_of_heads(name) || reason(name).is_some()
 }
 
+/// Whether the field asks for a K/V format in words that no rule reads.
+fn is_cache_format(field: &Unread) -> bool {
+    CACHE_FORMATS.contains(&field.name.as_str())
+}
+
 /// What becomes of a doubt about one field.
 ///
 /// # Errors
@@ -75,18 +80,20 @@ pub(crate) fn report_unread(
     {
         let also: Vec<&str> = more.iter().map(|field| field.path.as_str()).collect();
         let more = if also.is_empty() { String::new() } else { format!(" (also {})", also.join(", ")) };
-        return Err(Error::field(
-            &first.path,
-            format!(
-                "no rule knows this field, and it could change the state{more}; without --strict this is a warning"
-            ),
-        ));
+        let what = if is_cache_format(first) {
+            "asks for a K/V format, which is left to the engine"
+        } else {
+            "no rule knows this field, and it could change the state"
+        };
+        return Err(Error::field(&first.path, format!("{what}{more}; without --strict this is a warning")));
     }
     for field in doubtful {
-        warnings.push(Warning::new(
-            field.path,
-            "no rule knows this field, and its name speaks of state; the figure holds only if it does not matter",
-        ));
+        let what = if is_cache_format(&field) {
+            "asks for a K/V format; whether K and V have it is left to the engine, and logical bytes follow kv_dtype alone"
+        } else {
+            "no rule knows this field, and its name speaks of state; the figure holds only if it does not matter"
+        };
+        warnings.push(Warning::new(field.path, what));
     }
     if unknown == Unknown::Refuse {
         for field in others {

@@ -104,8 +104,10 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
                 let payload = layout::payload(mixer, &component, &formats)?;
                 let ranks = service::ranks(mixer, &component);
                 let overlap = lifecycle::overlap(mixer, component.kind);
-                let known = groups.iter().position(|group| {
-                    group.component.kind == component.kind
+                let known = groups.iter().enumerate().position(|(index, group)| {
+                    // What a layer keeps twice (LongCat's two attention blocks) is two components of it.
+                    !kept.contains(&index)
+                        && group.component.kind == component.kind
                         && group.component.growth == component.growth
                         && group.component.format == component.format
                         && group.component.reads == component.reads

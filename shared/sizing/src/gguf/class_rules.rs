@@ -29,7 +29,7 @@ pub(super) fn window(class: &str) -> WindowRule {
     match class {
         "gemma2" => WindowRule::Period { period: 2, full: FullLayer::Last, default_window: Some(4096) },
         "gpt-oss" => last(2),
-        "gemma3" | "gemma-embedding" => last(6),
+        "gemma3" => last(6),
         "gemma3n" => last(5),
         "plamo3" => last(8),
         "afmoe" | "cohere2" | "exaone4" | "exaone-moe" | "mellum" | "muse-glimmer" | "olmo2" => last(4),
@@ -38,6 +38,30 @@ pub(super) fn window(class: &str) -> WindowRule {
         "lfm2" | "lfm2moe" | "deepseek4" => WindowRule::Every,
         _ => WindowRule::Unused,
     }
+}
+
+/// Classes that have no cache whether or not the file has `attention.causal`: encoders, and diffusion models, which compute
+/// every position again in each step. Source: `create_memory` in llama.cpp's `src/llama-model.cpp`, which makes them no
+/// memory; the graphs of `eurobert` and of T5's encoder attend without a cache (`build_attn_inp_no_cache` in `src/models`).
+const KEEP_NOTHING: &[&str] = &[
+    "bert",
+    "dream",
+    "eurobert",
+    "gemma-embedding",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "llada",
+    "llada-moe",
+    "modern-bert",
+    "neo-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "rnd1",
+    "t5encoder",
+];
+
+pub(super) fn keeps_nothing(class: &str) -> bool {
+    KEEP_NOTHING.contains(&class)
 }
 
 /// Interval of full attention among linear layers.

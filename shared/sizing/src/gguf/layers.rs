@@ -24,6 +24,17 @@ pub(super) enum Reach {
 /// Reads every layer that belongs to the model itself.
 pub(super) fn read_layers(keys: &Keys<'_>, warnings: &mut Vec<Warning>) -> Result<Vec<LayerDraft>> {
     let (all, own) = layer_counts(keys, warnings)?;
+    if class_rules::keeps_nothing(keys.architecture()) {
+        warnings.push(Warning::new(
+            "general.architecture",
+            format!(
+                "{}: a class that sees the whole text in every pass and keeps nothing between passes, so no layer has a \
+                 cache",
+                keys.architecture()
+            ),
+        ));
+        return Ok((0..own).map(|_| LayerDraft { mixers: [].into(), borrows: None }).collect());
+    }
     if keys.flag("attention.causal")? == Some(false) {
         warnings.push(Warning::new(
             keys.name("attention.causal"),
@@ -152,12 +163,23 @@ fn recurrent_layers(
     if stateful && class_rules::is_recurrent(class) {
         return Ok(vec![true; own]);
     }
-    let interval = match keys.count("full_attention_interval")? {
+    let interval = match keys.number("full_attention_interval")? {
         Some(fact) => Some(fact.get()),
         None => class_rules::full_attention_interval(class),
     };
+    if interval == Some(0) {
+        let what = "0; every so many layers have attention, so give at least 1 or leave the key out";
+        return Err(Error::field(keys.name("full_attention_interval"), what));
+    }
     if let Some(interval) = interval {
-        return Ok((0..own).map(|index| !(index as u64 + 1).is_multiple_of(interval)).collect());
+        let is_full = |index: usize| (index as u64 + 1).is_multiple_of(interval);
+        if let Some(heads) = kv_heads
+            && let Some(index) = (0..own).find(|index| is_full(*index) && heads.at(*index).get() == 0)
+        {
+            let what = format!("0, but layer {index} has attention, by an interval of {interval}");
+            return Err(Error::field(heads.at(index).source().to_string(), what));
+        }
+        return Ok((0..own).map(|index| !is_full(index)).collect());
     }
     if !stateful || class_rules::is_parallel(class) {
         return Ok(vec![false; own]);

@@ -76,9 +76,7 @@ pub fn cost(subject: &Subject<'_>, question: &CostQuestion<'_>) -> Result<CostPl
     let parameters = subject.parameters()?;
     let of = question.of(subject, &parameters);
     let mut warnings = StateModel::new(subject.architecture, question.settings)?.warnings().to_vec();
-    if let Some(message) = super::beyond(question.context, subject.architecture) {
-        warnings.push(Warning::new("max_position_embeddings", message));
-    }
+    warnings.extend(super::beyond(question.context, subject.architecture));
     let decode = of.decode(question.context, question.batch)?;
     let prefill = of.prefill(question.context, question.batch)?;
     Ok(CostPlan {

@@ -59,6 +59,7 @@ pub use typed::{
 pub use wrong::WrongFormula;
 
 use crate::architecture::Architecture;
+use crate::warning::Warning;
 use crate::{Error, Result, Tokens};
 
 /// A rate, a duration or a share that a plan divides by or multiplies with: finite and above zero.
@@ -76,14 +77,12 @@ pub fn positive(setting: &str, value: f64) -> Result<f64> {
 /// Refuses a length beyond what the config allows; `setting` names it.
 fn within(setting: &str, n: Tokens, architecture: &Architecture) -> Result<()> {
     match beyond(n, architecture) {
-        Some(what) => Err(Error::setting(setting, format!("{what}; give at most those"))),
+        Some(found) => Err(Error::setting(setting, format!("{}; give at most those", found.message))),
         None => Ok(()),
     }
 }
 
-/// That a length is beyond what the config allows, in words.
-fn beyond(n: Tokens, architecture: &Architecture) -> Option<String> {
-    let limit = architecture.max_context().map(|fact| Tokens::new(fact.get()))?;
-    let limit = Some(limit).filter(|limit| n > *limit)?;
-    Some(format!("{n} tokens is beyond the {} that the config allows", limit.short()))
+/// That a length is beyond what the config allows.
+fn beyond(n: Tokens, architecture: &Architecture) -> Option<Warning> {
+    crate::size::beyond(n, architecture.max_context()?)
 }

@@ -1,6 +1,6 @@
 //! Configs that tests write, and what is read of them.
 
-use kvscope_sizing::{Settings, StateModel, read_config};
+use kvscope_sizing::{Settings, StateFormat, StateModel, Unknown, read_config, read_config_text};
 use serde_json::Value;
 
 /// Bytes a token beyond every window, and the text of all warnings.
@@ -17,4 +17,24 @@ pub(crate) fn with(base: &Value, changes: &Value) -> Value {
     let mut config = base.clone();
     config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     config
+}
+
+/// A config without a field.
+pub(crate) fn without(config: &Value, key: &str) -> Value {
+    let mut other = config.clone();
+    other.as_object_mut().unwrap().remove(key);
+    other
+}
+
+/// Bytes that do not grow, with recurrent state in this format.
+pub(crate) fn fixed(config: &Value, state_dtype: Option<StateFormat>) -> u64 {
+    let settings = Settings { state_dtype, ..Settings::default() };
+    let architecture = read_config(&config.to_string()).unwrap();
+    StateModel::new(&architecture, &settings).unwrap().fixed(None).unwrap().get()
+}
+
+/// A strict reader has no doubt about it.
+pub(crate) fn is_certain(config: &Value) {
+    let read = read_config_text(&config.to_string(), Unknown::Refuse);
+    assert!(read.is_ok(), "{:?}", read.err());
 }

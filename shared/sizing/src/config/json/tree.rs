@@ -16,13 +16,43 @@ pub(in crate::config) struct Twice {
     pub(in crate::config) taken: Value,
 }
 
+/// A special number where JSON has none.
+#[derive(Debug, PartialEq)]
+pub(in crate::config) struct Special {
+    /// The JSON path of its value.
+    pub(in crate::config) path: String,
+    /// As it stands in the text.
+    pub(in crate::config) word: &'static str,
+}
+
+/// What a text holds.
+#[derive(Debug)]
+pub(in crate::config) struct Text {
+    pub(in crate::config) value: Value,
+    pub(in crate::config) twice: Vec<Twice>,
+    pub(in crate::config) special: Vec<Special>,
+}
+
+/// The special numbers of Python's `json`.
+pub(super) const SPECIAL: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// Before the word of a special number that stands as a string. No field of a config begins so.
+pub(super) const MARK: &str = "\0";
+
 /// Reads one value that takes up the whole text.
-pub(super) fn read(text: &str) -> serde_json::Result<(Value, Vec<Twice>)> {
-    let twice = RefCell::default();
+pub(super) fn read(text: &str) -> serde_json::Result<Text> {
+    let found = Found::default();
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Node { place: &Place::Root, twice: &twice }.deserialize(&mut reader)?;
+    let value = Node { place: &Place::Root, found: &found }.deserialize(&mut reader)?;
     reader.end()?;
-    Ok((value, twice.into_inner()))
+    Ok(Text { value, twice: found.twice.into_inner(), special: found.special.into_inner() })
+}
+
+/// What is found on the way.
+#[derive(Default)]
+struct Found {
+    twice: RefCell<Vec<Twice>>,
+    special: RefCell<Vec<Special>>,
 }
 
 /// Where a value stands, written out only for the keys that stand twice.
@@ -47,7 +77,17 @@ impl fmt::Display for Place<'_> {
 #[derive(Clone, Copy)]
 struct Node<'a> {
     place: &'a Place<'a>,
-    twice: &'a RefCell<Vec<Twice>>,
+    found: &'a Found,
+}
+
+impl Node<'_> {
+    /// A special number's word is null, and taken down.
+    fn of_text(self, text: &str) -> Option<Value> {
+        let word = text.strip_prefix(MARK)?;
+        let word = SPECIAL.into_iter().find(|known| *known == word)?;
+        self.found.special.borrow_mut().push(Special { path: self.place.to_string(), word });
+        Some(Value::Null)
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -82,11 +122,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(self.of_text(value).unwrap_or_else(|| value.into()))
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -112,7 +148,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             let path = || place.to_string();
             if let Some(known) = map.get(&key).filter(|known| **known != value) {
                 let (dropped, taken) = (known.clone(), value.clone());
-                self.twice.borrow_mut().push(Twice { path: path(), dropped, taken });
+                self.found.twice.borrow_mut().push(Twice { path: path(), dropped, taken });
             }
             match map.entry(key) {
                 Entry::Vacant(free) => drop(free.insert(value)),
@@ -133,8 +169,8 @@ mod tests {
     fn what_is_read_is_what_the_library_reads() {
         let text =
             r#"{"a": [1, -2, 2.5, 1e3, true, null, "é\n", {"b": {}}], "c": 18446744073709551616, "d": []}"#;
-        let (value, twice) = read(text).unwrap();
-        assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
+        let Text { value, twice, special } = read(text).unwrap();
+        assert_eq!((value, special), (serde_json::from_str::<Value>(text).unwrap(), Vec::new()));
         assert_eq!(twice, []);
         for broken in ["{", "[1,]", "{} {}", "{\"a\" 1}", "", "1e999"] {
             let ours = read(broken).unwrap_err();
@@ -147,7 +183,7 @@ mod tests {
     #[test]
     fn a_key_that_stands_twice_is_named_by_its_path_and_the_last_value_is_taken() {
         let text = r#"{"a": 1, "b": [{"c": 2, "c": 3}], "a": 1, "d": {"e": 1}, "d": {"e": 2}}"#;
-        let (value, twice) = read(text).unwrap();
+        let Text { value, twice, .. } = read(text).unwrap();
         assert_eq!(value, json!({"a": 1, "b": [{"c": 3}], "d": {"e": 2}}));
         let paths: Vec<&str> = twice.iter().map(|found| found.path.as_str()).collect();
         assert_eq!(paths, ["b[0].c", "d"]);

@@ -1,4 +1,4 @@
-//! Which layers have a sliding window where no list says it.
+//! Which layers have a sliding window, or chunks, where no list says it.
 
 use serde_json::Value;
 
@@ -6,6 +6,7 @@ use super::{Kinds, LayerKind, checked_indices, kind_of_name, unknown_kind};
 use crate::config::class_defaults;
 use crate::config::fields::{Fields, WINDOWS, whole_number};
 use crate::config::layers::MOST_LAYERS;
+use crate::config::shapes::must_fit;
 use crate::fact::{Fact, Source};
 use crate::warning::Warning;
 use crate::{Error, Result};
@@ -55,6 +56,32 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
         );
     }
     all("sliding_window", LayerKind::Sliding)
+}
+
+/// Chunked layers with full ones between them (Llama 4). A chunk size without a rule for the full layers is unused
+/// (MiMo-V2 carries one).
+pub(super) fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>> {
+    if fields.count("attention_chunk_size")?.is_none() {
+        return Ok(None);
+    }
+    if let Some((path, rope)) = fields.numbers("no_rope_layers")?.filter(|(_, list)| !list.is_empty()) {
+        must_fit(fields, &path, rope.len(), total)?;
+        let layers =
+            rope[..total].iter().map(|flag| if *flag == 0 { LayerKind::Full } else { LayerKind::Chunked });
+        return Ok(Some(Kinds { field: path, layers: layers.collect() }));
+    }
+    let Some(interval) = fields.count("no_rope_layer_interval")? else { return Ok(None) };
+    let layers =
+        (0..total)
+            .map(|i| {
+                if (i as u64 + 1).is_multiple_of(interval.get()) {
+                    LayerKind::Full
+                } else {
+                    LayerKind::Chunked
+                }
+            })
+            .collect();
+    Ok(Some(Kinds { field: fields.path_of("no_rope_layer_interval"), layers }))
 }
 
 /// A list in place of one window: a window or none for each layer of a period (Mistral's own `params.json`, openPangu; vLLM

@@ -53,9 +53,7 @@ pub fn compression_of(
     };
     let state = StateModel::new(subject.architecture, settings)?;
     let mut warnings = state.warnings().to_vec();
-    if let Some(message) = beyond(context, subject.architecture) {
-        warnings.push(Warning::new("max_position_embeddings", message));
-    }
+    warnings.extend(beyond(context, subject.architecture));
     let plan = compress(&state, context, &transfer, &strategies)?;
     Ok(CompressionAnswer {
         model: subject.model.to_owned(),
