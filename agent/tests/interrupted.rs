@@ -16,7 +16,7 @@ use serde_json::Value;
 /// A run that tells its progress in JSON and stops when its standard input ends.
 fn watched(home: &Path, arguments: &[&str]) -> Running {
     let mut command = kvscope(home);
-    let own = arguments.iter().all(|argument| !argument.starts_with("--budget")).then_some("--budget=24s");
+    let own = arguments.iter().all(|argument| !argument.starts_with("--budget")).then_some("--budget=30s");
     command.args(["bench", "run", "--watched"]).args(own).args(arguments).stdin(Stdio::piped());
     Running(command.spawn().unwrap())
 }
@@ -87,7 +87,7 @@ fn a_run_that_is_cancelled_while_it_fills_its_state_ends_by_itself_and_says_so()
 fn ctrl_c_stores_what_was_measured_and_says_how_it_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
-    let arguments = ["bench", "run", "--tiers=dram", "--budget=30s"];
+    let arguments = ["bench", "run", "--tiers=dram", "--budget=600s"];
     let mut run = Running(kvscope(home).args(arguments).spawn().unwrap());
     let file = until("the run", || run_file(home));
     until("a transfer", || fs::read_to_string(&file).unwrap().contains("\"samples_seconds\"").then_some(()));
@@ -113,7 +113,7 @@ fn a_run_that_is_killed_in_a_tier_leaves_no_file_and_goes_on_with_what_is_missin
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let arguments =
-        ["--tiers=cache,dram", "--state=minimax-m2.7", "--lengths=64", "--set=kv_dtype=fp8", "--budget=30s"];
+        ["--tiers=cache,dram", "--state=minimax-m2.7", "--lengths=64", "--set=kv_dtype=fp8", "--budget=300s"];
     let mut run = watched(home, &arguments);
     let file = until("the run", || run_file(home));
     until("a figure", || fs::read_to_string(&file).unwrap().contains("\"status\":\"ok\"").then_some(()));
@@ -145,12 +145,12 @@ fn a_run_that_is_killed_in_a_tier_leaves_no_file_and_goes_on_with_what_is_missin
 fn a_run_that_is_killed_between_its_cases_goes_on_with_its_tiers_too() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
-    let mut run = watched(home, &["--forms=gqa", "--lengths=64,128", "--tiers=dram", "--budget=24s"]);
+    let mut run = watched(home, &["--forms=gqa", "--lengths=64,128", "--tiers=dram", "--budget=300s"]);
     let file = until("the run", || run_file(home));
     until("a figure", || fs::read_to_string(&file).unwrap().contains("\"line\":\"case\"").then_some(()));
     kill(&mut run);
     let name = file.file_stem().unwrap().to_str().unwrap();
-    let mut run = watched(home, &["--resume", name, "--budget=30s"]);
+    let mut run = watched(home, &["--resume", name, "--budget=120s"]);
     let stored = || fs::read_to_string(&file).unwrap();
     until("a transfer", || {
         stored()

@@ -74,9 +74,10 @@ fn every_format_agrees_with_the_reference() {
                     [(1, 1), (3, 2), (1, 15), (2, 16), (1, 17), (2, 33), (1, 63), (1, 100)]
                 {
                     let error = largest_error(dims, set, requests, context);
-                    // f32 sums; factors that are rounded to bf16 are within the tolerance of a run.
+                    // f32 sums. Where pairs are packed, queries and weights are rounded to 8 bits of mantissa, 2^-9 each, which
+                    // so few terms do not even out.
                     let rounded = set.packs_pairs() && format == Format::Bf16;
-                    let tolerance = if rounded { 2e-3 } else { 2e-5 };
+                    let tolerance = if rounded { 2.0 / 512.0 } else { 2e-5 };
                     assert!(error < tolerance, "{set:?} {dims:?} {requests} × {context}: {error}");
                 }
             }
