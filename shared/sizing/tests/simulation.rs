@@ -243,7 +243,7 @@ fn a_made_trace_has_the_shape_that_it_says() {
 #[test]
 fn what_has_no_answer_is_a_sentence() {
     let read = |text: &str| Trace::read(text, Tokens::new(512)).unwrap_err().to_string();
-    assert!(read("{}").starts_with("trace: line 1: missing field"), "{}", read("{}"));
+    assert!(read("{}").starts_with("trace: line 1: timestamp: missing"), "{}", read("{}"));
     let line = |ms: &str, tokens: u64, blocks: &str| {
         format!(
             r#"{{"timestamp": {ms}, "input_length": {tokens}, "output_length": 1, "hash_ids": {blocks}}}"#

@@ -94,14 +94,22 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #[test]
-    fn a_link_brings_everything_back(state in any_state()) {
-        let query = state.to_query();
-        prop_assert!(query.bytes().all(|byte| byte.is_ascii_graphic()), "{query}");
-        prop_assert_eq!(ViewState::from_query(&query), (state, Vec::new()));
-    }
+/// What proptest keeps of a state of so many parts is more than the 2 MiB of a test's thread.
+const STACK_BYTES: usize = 16 << 20;
 
+#[test]
+fn a_link_brings_everything_back() {
+    let comes_back = || {
+        proptest!(|(state in any_state())| {
+            let query = state.to_query();
+            prop_assert!(query.bytes().all(|byte| byte.is_ascii_graphic()), "{query}");
+            prop_assert_eq!(ViewState::from_query(&query), (state, Vec::new()));
+        });
+    };
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(comes_back).unwrap().join().unwrap();
+}
+
+proptest! {
     #[test]
     fn no_text_breaks_the_reader(query in "\\PC{0,80}") {
         let (state, _) = ViewState::from_query(&query);
