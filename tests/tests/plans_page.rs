@@ -344,7 +344,7 @@ mod in_chromium {
         wait_for(&page, "h1", "10,000 requests").await;
         std::fs::write(&path, "{\"hash_ids\": []}\n").expect("written");
         page.choose_file("input[aria-label=\"Open a trace\"]", &path).await;
-        wait_for(&page, "[role=\"alert\"]", "cycle.jsonl: trace: line 1: missing field").await;
+        wait_for(&page, "[role=\"alert\"]", "cycle.jsonl: trace: line 1: timestamp: missing").await;
     }
 
     /// With an agent its measured tiers are taken where none is typed, and the page says whose they are.
