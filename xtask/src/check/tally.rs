@@ -31,14 +31,16 @@ pub(crate) fn run(command: &mut Command) -> Result<Tally> {
 
 impl Tally {
     /// Adds up the closing lines of nextest (`Summary [ 0.1s] 5 tests run: 4 passed, 1 failed, 2 skipped`) and of
-    /// `cargo test`, one a binary (`test result: ok. 3 passed; 0 failed; 0 ignored; …`).
+    /// `cargo test`, one a binary (`test result: ok. 3 passed; 0 failed; 0 ignored; …`). What nextest shows of a failed test ends
+    /// with such a line too, which its summary has counted.
     fn read(text: &str) -> Self {
         let mut total = Self::default();
-        for line in text.lines() {
-            let line = without_colours(line);
+        let lines: Vec<String> = text.lines().map(without_colours).collect();
+        let is_of_nextest = lines.iter().any(|line| line.trim_start().starts_with("Summary ["));
+        for line in lines {
             if let Some(summary) = line.trim_start().strip_prefix("Summary [") {
                 total += Self::of_nextest(summary);
-            } else if let Some(result) = line.split("test result: ").nth(1) {
+            } else if let Some(result) = line.split("test result: ").nth(1).filter(|_| !is_of_nextest) {
                 total += Self {
                     passed: number_before(result, " passed").unwrap_or(0),
                     failed: number_before(result, " failed").unwrap_or(0),
@@ -96,6 +98,8 @@ mod tests {
     fn nextest_counts_what_did_not_pass_as_failed() {
         let text = "    Starting 7 tests\n     Summary [   1.234s] 7 tests run: 5 passed (1 slow), 1 failed, 1 timed out, 2 skipped\n";
         assert_eq!(Tally::read(text), Tally { passed: 5, failed: 2 });
+        let shown = format!("    test result: FAILED. 0 passed; 1 failed; 0 ignored\n{text}");
+        assert_eq!(Tally::read(&shown), Tally { passed: 5, failed: 2 });
         let stopped = "     Summary [   0.100s] 3/9 tests run: 2 passed, 1 failed, 0 skipped\n";
         assert_eq!(Tally::read(stopped), Tally { passed: 2, failed: 7 });
         let one = "\x1b[32;1m     Summary\x1b[0m [   0.003s] \x1b[1m1\x1b[0m test run: \x1b[1m1\x1b[0m \x1b[32;1mpassed\x1b[0m, 0 skipped";
