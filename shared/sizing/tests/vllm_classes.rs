@@ -108,18 +108,22 @@ fn zaya_is_whole_on_every_rank() {
     assert!(told.iter().any(|warning| warning.message.contains("refuses to keep prefixes")), "{told:?}");
 }
 
+fn inkling(hidden: u64, query_heads: u64) -> Architecture {
+    let config = format!(
+        r#"{{"model_type": "inkling_text", "architectures": ["InklingForConditionalGeneration"], "num_hidden_layers": 6,
+            "hidden_size": {hidden}, "num_attention_heads": {query_heads}, "num_key_value_heads": 8, "head_dim": 128,
+            "swa_num_key_value_heads": 8, "swa_head_dim": 128, "sconv_kernel_size": 4, "torch_dtype": "bfloat16",
+            "max_position_embeddings": 8192}}"#
+    );
+    read_config(&config).unwrap()
+}
+
 /// Inkling (<https://docs.vllm.ai/en/latest/api/vllm/models/inkling/nvidia/sconv_swa_attn/>): a token of the convolutions is
 /// 128 + 128 + 2 × 1024 / 8 = 512 values for each of 8 heads, 8192 B; a block of 4 of them is half an attention page of 16
 /// tokens × 4096 B and so has 8. A request of 100 tokens has ⌈100 / 8⌉ + 1 blocks in each of 6 layers.
 #[test]
 fn inklings_convolutions_are_windows_of_tokens() {
-    let inkling = read_config(
-        r#"{"model_type": "inkling_text", "architectures": ["InklingForConditionalGeneration"], "num_hidden_layers": 6,
-            "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
-            "swa_num_key_value_heads": 8, "swa_head_dim": 128, "sconv_kernel_size": 4, "torch_dtype": "bfloat16",
-            "max_position_embeddings": 8192}"#,
-    )
-    .unwrap();
+    let inkling = inkling(1024, 16);
     let state = |tp: &str| figure(&inkling, "vllm", &[("context", "100"), ("tp", tp)], "state_bytes");
     assert_eq!(state("1"), 6.0 * 14.0 * 65_536.0);
     assert_eq!(state("2"), 6.0 * 14.0 * 32_768.0);
@@ -132,13 +136,7 @@ fn inklings_convolutions_are_windows_of_tokens() {
 /// of 4 tokens is 4 × 8 × 2,048 × 2 B = 131,072 B, two attention pages of 16 tokens, whose blocks become 32.
 #[test]
 fn inklings_heads_are_a_power_of_two_wide() {
-    let inkling = read_config(
-        r#"{"model_type": "inkling_text", "architectures": ["InklingForConditionalGeneration"], "num_hidden_layers": 6,
-            "hidden_size": 6144, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
-            "swa_num_key_value_heads": 8, "swa_head_dim": 128, "sconv_kernel_size": 4, "torch_dtype": "bfloat16",
-            "max_position_embeddings": 8192}"#,
-    )
-    .unwrap();
+    let inkling = inkling(6144, 64);
     let state = figure(&inkling, "vllm", &[("context", "100")], "state_bytes");
     assert_eq!(state, 6.0 * (100.0 / 4.0 + 1.0) * 131_072.0);
     let ranks = settings(&[("tp", "16")]);

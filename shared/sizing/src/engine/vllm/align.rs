@@ -110,8 +110,8 @@ impl Setup<'_> {
     fn mla_block(&self) -> u64 {
         let fp8 = matches!(self.latent_format(LatentReader::Dense), KvFormat::Fp8 | KvFormat::Fp8DsMla);
         match self.gpu.family {
-            Family::Sm100 if !self.rules.hybrid_prefixes => 128,
-            Family::Sm90 | Family::Sm100 if !self.rules.aligned_by_kernels => 64,
+            Family::Sm90 if !self.rules.aligned_by_kernels => 64,
+            Family::Sm100 if !self.rules.aligned_by_kernels => self.rules.forced_sm100_block,
             Family::Sm90 if fp8 => 64,
             Family::Sm100 => 32,
             Family::Ampere | Family::Sm90 | Family::Sm120 => KERNEL_BLOCK,

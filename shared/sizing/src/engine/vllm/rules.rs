@@ -61,6 +61,8 @@ pub(super) struct Rules {
     pub(super) scaled_rows_everywhere: bool,
     /// Classes of GLM-5 keep FP8 latents on `SM10x` where no format is set.
     pub(super) glm_fp8_on_sm100: bool,
+    /// Tokens of a block of latents that `SM10x` forces before blocks followed what kernels read.
+    pub(super) forced_sm100_block: u64,
     /// Prefixes of hybrids can be kept at all.
     pub(super) hybrid_prefixes: bool,
     /// Drafts take state blocks of their own, and so they do with a state for every block.
@@ -145,6 +147,7 @@ impl Rules {
         scaled_rows_by_default: false,
         scaled_rows_everywhere: false,
         glm_fp8_on_sm100: true,
+        forced_sm100_block: 64,
         hybrid_prefixes: true,
         drafts_of_states: true,
         drafts_of_all_states: true,
@@ -222,6 +225,7 @@ impl Rules {
         if before(&[0, 11, 1]) {
             rules.longrope_unscaled = false;
             rules.scaled_rows_by_default = true;
+            rules.forced_sm100_block = 128;
             rules.hybrid_prefixes = false;
         }
         if before(&[0, 14]) {
