@@ -60,17 +60,20 @@ impl EngineKind {
         match self {
             Self::Vllm => Some(&[0, 33]),
             Self::SgLang => Some(&[0, 5, 23]),
-            Self::Logical | Self::LlamaCpp | Self::TrtLlm | Self::Transformers => None,
+            Self::Transformers => Some(&[5, 24]),
+            Self::Logical | Self::LlamaCpp | Self::TrtLlm => None,
         }
     }
 
     /// The oldest version whose rules are known: vLLM's sources were read from 0.11 on; SGLang's pools of 0.5.3 are
-    /// settled by a public report of its memory. Rules do not change between versions before those.
+    /// settled by a public report of its memory; transformers' were read from 4.57 on. Rules do not change between versions
+    /// before those.
     fn oldest(self) -> Option<&'static [u32]> {
         match self {
             Self::Vllm => Some(&[0, 11]),
             Self::SgLang => Some(&[0, 5, 3]),
-            Self::Logical | Self::LlamaCpp | Self::TrtLlm | Self::Transformers => None,
+            Self::Transformers => Some(&[4, 57]),
+            Self::Logical | Self::LlamaCpp | Self::TrtLlm => None,
         }
     }
 }

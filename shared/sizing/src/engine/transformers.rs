@@ -1,53 +1,121 @@
 //! transformers: dense tensors in a dynamic cache.
 
 use super::logical::{DensePlan, DenseRules};
-use super::{Profile, Quantity, Query};
+use super::{Engine, Profile, Quantity, Query};
 use crate::Result;
 use crate::architecture::Architecture;
 use crate::fact::Fact;
-use crate::format::IndexFormat;
-use crate::mixer::{Latent, Mixer};
+use crate::format::{IndexFormat, StateFormat};
+use crate::mixer::{Latent, Mixer, Recurrence, Recurrent};
 use crate::settings::MlaStorage;
 use crate::warning::Warning;
 
-/// What transformers keeps: its MLA layers cache K and V of every head (modelling files of DeepSeek-V2 and V3, 4.57),
-/// index keys are plain, and a convolution keeps its whole kernel (`conv_states` of `Mamba2Cache` and
-/// `Qwen3NextDynamicCache`).
+/// What transformers keeps, by release (modelling files and `cache_utils.py` of 4.57, 5.0 to 5.19 and 5.24): index keys
+/// are plain, a convolution keeps its whole kernel, and what [`Rules`] says.
 ///
 /// # Errors
 ///
 /// A shape that `tp` does not divide, or an overflow.
 pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
+    let release = Rules::of(&query.engine);
     let mut rules = DenseRules::logical(query);
-    rules.adjust = as_kept;
-    rules.otherwise = vec![
-        (Quantity::WindowBytes, "a window keeps a token less than it has, since each step adds its own"),
-        (Quantity::StateBytes, "a convolution keeps its whole kernel, a column more than a step needs"),
-    ];
+    rules.otherwise = vec![(
+        Quantity::WindowBytes,
+        "a window keeps a token less than it has, since each step adds its own",
+    )];
+    if has_class(query.architecture, "zaya") {
+        rules.adjust = with_shorter_windows;
+    } else {
+        rules.adjust = as_kept;
+        let why = "a convolution keeps its whole kernel, a column more than a step needs";
+        rules.otherwise.push((Quantity::StateBytes, why));
+    }
     if rules.settings.index_dtype.is_none() {
         rules.settings.index_dtype = Some(IndexFormat::Bf16);
     }
-    if rules.settings.mla_storage.is_none() && latents(query.architecture).next().is_some() {
-        match missing_width(query.architecture) {
-            None => {
-                rules.settings.mla_storage = Some(MlaStorage::Expanded);
-                rules.otherwise.push((Quantity::KvBytes, "K and V of every head are cached, not the latent"));
-                let message =
-                    "transformers caches K and V of every head, not the latent; set latent to see the other";
-                rules.warnings.push(Warning::new("mla_storage", message));
-            }
-            Some(field) => {
-                let message = "no value above 0, so the latent is counted; transformers caches K and V of every \
-                               head, so the figures err low";
-                rules.warnings.push(Warning::new(field, message));
-            }
-        }
+    release.keep_states(query.architecture, &mut rules);
+    if rules.settings.mla_storage.is_none() && release.expands(query.architecture) {
+        expand(query, &mut rules);
     }
     Ok(Box::new(DensePlan::new(query, rules)?))
 }
 
+/// The rules of one release, as differences from the newest.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// MLA layers cache the latent; else K and V of every head.
+    latents: bool,
+    /// So do those with an indexer.
+    indexed_latents: bool,
+    /// Mamba keeps its state as the scan leaves it, in f32; else in the model's dtype.
+    wide_mamba: bool,
+}
+
+impl Rules {
+    /// `DeepseekV3Attention` of 5.14 and 5.15, `GlmMoeDsaAttention` of 5.17 and 5.18, `Mamba2Mixer` of 5.4 and 5.5.
+    fn of(engine: &Engine) -> Self {
+        Self {
+            latents: engine.at_least(&[5, 15]),
+            indexed_latents: engine.at_least(&[5, 18]),
+            wide_mamba: engine.at_least(&[5, 5]),
+        }
+    }
+
+    fn expands(self, architecture: &Architecture) -> bool {
+        let mut latents = mixers(architecture).filter(|mixer| latent(mixer).is_some());
+        latents.any(|mixer| match mixer {
+            Mixer::Dsa { .. } => !self.indexed_latents,
+            _ => !self.latents,
+        })
+    }
+
+    /// Recurrences leave their state in f32 whatever the config says of it, and Inkling's convolutions run in f32.
+    fn keep_states(self, architecture: &Architecture, rules: &mut DenseRules) {
+        let is_wide = |mixer: &Mixer| match mixer {
+            Mixer::Recurrent(recurrent) => match recurrent.recurrence {
+                Recurrence::GatedDeltaNet { .. } | Recurrence::Kda { .. } => true,
+                Recurrence::Mamba1 { .. } | Recurrence::Mamba2 { .. } => self.wide_mamba,
+                Recurrence::Lightning { .. } | Recurrence::ShortConv => false,
+            },
+            _ => false,
+        };
+        let settings = &mut rules.settings;
+        if settings.state_dtype.is_none() && mixers(architecture).any(is_wide) {
+            settings.state_dtype = Some(StateFormat::F32);
+            rules.otherwise.push((Quantity::StateBytes, "a recurrent state is kept in f32"));
+        }
+        if settings.conv_dtype.is_none() && has_class(architecture, "inkling") {
+            settings.conv_dtype = Some(StateFormat::F32);
+            rules.otherwise.push((Quantity::StateBytes, "Inkling's convolutions run in f32"));
+        }
+    }
+}
+
+/// Counts K and V of every head, or says which width is missing for that.
+fn expand(query: &Query<'_>, rules: &mut DenseRules) {
+    let Some(field) = missing_width(query.architecture) else {
+        rules.settings.mla_storage = Some(MlaStorage::Expanded);
+        rules.otherwise.push((Quantity::KvBytes, "K and V of every head are cached, not the latent"));
+        let message = "this release of transformers caches K and V of every head, not the latent (MLA since 5.15, DSA \
+                       since 5.18 cache it); set latent to see the other";
+        rules.warnings.push(Warning::new("mla_storage", message));
+        return;
+    };
+    let message = "no value above 0, so the latent is counted; this release of transformers caches K and V of every \
+                   head, so the figures err low";
+    rules.warnings.push(Warning::new(field, message));
+}
+
+fn has_class(architecture: &Architecture, prefix: &str) -> bool {
+    architecture.model_type().is_some_and(|class| class.starts_with(prefix))
+}
+
+fn mixers(architecture: &Architecture) -> impl Iterator<Item = &Mixer> {
+    architecture.classes().iter().flat_map(|class| &class.mixers)
+}
+
 fn latents(architecture: &Architecture) -> impl Iterator<Item = &Latent> {
-    architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(latent)
+    mixers(architecture).filter_map(latent)
 }
 
 /// The first field that the expanded form of an MLA layer needs and does not have.
@@ -72,13 +140,16 @@ fn latent(mixer: &Mixer) -> Option<&Latent> {
 /// A column of the convolution more than the `kernel − 1` that a step needs, and a token of a window less than it has:
 /// the step adds its own (`LinearAttentionLayer` and `DynamicSlidingWindowLayer` of `cache_utils.py`, 5.19).
 fn as_kept(mut mixer: Mixer) -> Mixer {
+    if let Mixer::Recurrent(Recurrent { conv: Some(conv), .. }) = &mut mixer {
+        let rule = format!("{} + 1: the whole kernel is kept", conv.kernel.source());
+        conv.kernel = Fact::derived(conv.kernel.get().saturating_add(1), rule);
+    }
+    with_shorter_windows(mixer)
+}
+
+/// The windows alone: ZAYA's convolutions keep what a step needs (`ZayaAttention`, 5.19).
+fn with_shorter_windows(mut mixer: Mixer) -> Mixer {
     match &mut mixer {
-        Mixer::Recurrent(recurrent) => {
-            if let Some(conv) = &mut recurrent.conv {
-                let rule = format!("{} + 1: the whole kernel is kept", conv.kernel.source());
-                conv.kernel = Fact::derived(conv.kernel.get().saturating_add(1), rule);
-            }
-        }
         Mixer::Sliding { window, .. } | Mixer::Chunked { chunk: window, .. } => {
             let rule = format!("{} − 1: the newest token is added by each step", window.source());
             *window = Fact::derived(window.get().saturating_sub(1), rule);
@@ -94,8 +165,12 @@ mod tests {
     use crate::{Settings, read_config};
 
     fn figure(config: &str, settings: &Settings, quantity: &str) -> u64 {
+        figure_in("transformers", config, settings, quantity)
+    }
+
+    fn figure_in(engine: &str, config: &str, settings: &Settings, quantity: &str) -> u64 {
         let architecture = read_config(config).unwrap();
-        let query = Query::new(&architecture, "transformers".parse().unwrap(), settings).unwrap();
+        let query = Query::new(&architecture, engine.parse().unwrap(), settings).unwrap();
         answer(&query, quantity.parse().unwrap()).unwrap().whole().unwrap()
     }
 
@@ -117,13 +192,40 @@ mod tests {
         assert_eq!(figure(config, &settings, "window_bytes"), 127 * 2 * 64 * 2);
     }
 
-    /// DeepSeek-R1 in llama.cpp before latent support, and in transformers: 61 × (128 × 192 + 128 × 128) × 2 B.
+    /// DeepSeek-V3 up to 5.14, as in llama.cpp before latent support: 61 × (128 × 192 + 128 × 128) × 2 B; since 5.15 the
+    /// cache is updated before the latent is expanded: 61 × (512 + 64) × 2 B.
     #[test]
-    fn latents_are_expanded() {
+    fn latents_are_expanded_up_to_a_release() {
         let config = r#"{"model_type": "deepseek_v3", "num_hidden_layers": 61, "num_attention_heads": 128,
             "num_key_value_heads": 128, "hidden_size": 7168, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
             "qk_nope_head_dim": 128, "v_head_dim": 128}"#;
-        assert_eq!(figure(config, &Settings::default(), "slope_bytes_per_token"), 4_997_120);
+        let slope = |engine| figure_in(engine, config, &Settings::default(), "slope_bytes_per_token");
+        assert_eq!(["transformers@4.57", "transformers@5.14.1"].map(slope), [4_997_120; 2]);
+        assert_eq!(["transformers@5.15.0", "transformers"].map(slope), [70_272; 2]);
+    }
+
+    /// `GlmMoeDsaAttention` expands until 5.17: 2 × 64 × (256 + 256) × 2 B with plain index keys of 128; since 5.18
+    /// 2 × (576 + 128) × 2 B.
+    #[test]
+    fn latents_with_an_indexer_are_expanded_for_longer() {
+        let config = r#"{"model_type": "glm_moe_dsa", "num_hidden_layers": 2, "num_attention_heads": 64,
+            "num_key_value_heads": 64, "hidden_size": 6144, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+            "qk_nope_head_dim": 192, "v_head_dim": 256, "index_head_dim": 128, "index_n_heads": 32, "index_topk": 2048,
+            "q_lora_rank": 2048, "dtype": "bfloat16"}"#;
+        let slope = |engine| figure_in(engine, config, &Settings::default(), "slope_bytes_per_token");
+        assert_eq!(slope("transformers@5.17"), 2 * (64 * 512 + 128) * 2);
+        assert_eq!(slope("transformers@5.18"), 2 * (576 + 128) * 2);
+    }
+
+    /// Mamba-2 in bf16, 2 layers: the state of 8 × 64 × 128 values is the scan's f32 since 5.5 (`update_recurrent_state`), and
+    /// was a tensor of the model's dtype before (`Mamba2Cache`, 5.4); 4 columns of 768 channels are bf16 in both.
+    #[test]
+    fn states_of_mamba_are_wide_since_a_release() {
+        let config = r#"{"model_type": "mamba2", "num_hidden_layers": 2, "hidden_size": 256, "num_heads": 8, "head_dim": 64,
+            "state_size": 128, "n_groups": 1, "conv_kernel": 4, "expand": 2, "dtype": "bfloat16"}"#;
+        let fixed = |engine| figure_in(engine, config, &Settings::default(), "fixed_bytes_per_request");
+        assert_eq!(fixed("transformers@5.4"), 2 * (8 * 64 * 128 * 2 + 4 * 768 * 2));
+        assert_eq!(fixed("transformers@5.5"), 2 * (8 * 64 * 128 * 4 + 4 * 768 * 2));
     }
 
     /// Without the widths of heads only the latent can be counted: (512 + 64) × 2 B, and the report says which is missing.
@@ -136,10 +238,12 @@ mod tests {
             config.as_object_mut().unwrap().remove(field);
             let architecture = read_config(&config.to_string()).unwrap();
             let settings = Settings::default();
-            let query = Query::new(&architecture, "transformers".parse().unwrap(), &settings).unwrap();
+            let query = Query::new(&architecture, "transformers@5.14".parse().unwrap(), &settings).unwrap();
             let report = crate::engine::report(&query).unwrap();
             assert!(report.warnings.iter().any(|warning| warning.field == field), "{:?}", report.warnings);
-            assert_eq!(figure(&config.to_string(), &settings, "slope_bytes_per_token"), (512 + 64) * 2);
+            let slope =
+                figure_in("transformers@5.14", &config.to_string(), &settings, "slope_bytes_per_token");
+            assert_eq!(slope, (512 + 64) * 2);
         }
     }
 }
