@@ -6,7 +6,8 @@
     reason = "in tests a panic is the report, and these figures are exact"
 )]
 
-use crate::support::asked::{catalogued, figure};
+use crate::support::asked::{catalogued, figure, report_of};
+use kvscope_sizing::read_config;
 
 fn of(id: &str, engine: &str, pairs: &[(&str, &str)], quantity: &str) -> f64 {
     figure(&catalogued(id), engine, pairs, quantity)
@@ -52,7 +53,9 @@ fn modes_hang_on_prefixes() {
     let chosen = [("prefix_caching", "true"), ("mamba_cache_mode", "none")];
     assert_eq!(blocks("qwen3-next-80b-a3b", "vllm@0.19.1", &chosen), 6.0);
     let asked = [("prefix_caching", "true"), ("max_model_len", "65536")];
-    assert_eq!(of("nemotron-nano-9b-v2", "vllm@0.11.0", &asked, "needed_bytes_one_request"), 1_156_055_040.0);
+    // 4 layers × ⌈65,536 / 672⌉ blocks and 27 states, each of 672 × 4,096 B.
+    let needed = of("nemotron-nano-9b-v2", "vllm@0.11.0", &asked, "needed_bytes_one_request");
+    assert_eq!(needed, f64::from((4 * 98 + 27) * 672 * 4096));
 }
 
 /// `MambaSpec.max_memory_usage_bytes` of `v1/kv_cache_interface.py`: no pages for drafts before 0.15, and before 0.22 none beside a
@@ -90,4 +93,50 @@ fn blocks_of_latents_were_forced() {
     let block = |engine: &str, gpu: &str| of("deepseek-v3", engine, &[("gpu", gpu)], "attention_block_size");
     assert_eq!((block("vllm@0.15.1", "H100"), block("vllm@0.15.1", "B200")), (64.0, 64.0));
     assert_eq!((block("vllm@0.11.0", "H100"), block("vllm@0.11.0", "B200")), (64.0, 128.0));
+}
+
+/// `check_enough_kv_cache_memory` of `v1/core/kv_cache_utils.py`: up to 0.13 every layer of a worker by itself; 0.14 to 0.18 the
+/// blocks of the first group alone, as wide as in the whole model up to 0.16; since 0.19 those of all groups.
+///
+/// Pages are 16 × 2 × 64 × 2 = 4,096 B; windows take ⌈(127 + 2,048) / 16⌉ + 1 = 137 blocks, full layers 512. Three windows and two
+/// full layers make groups of 2, 1 and 2 layers, which over two ranks are one layer wide on each.
+#[test]
+fn the_fit_check_follows_the_release() {
+    let model = read_config(
+        r#"{"num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64, "sliding_window": 128,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+            "max_position_embeddings": 8192, "dtype": "bfloat16"}"#,
+    )
+    .unwrap();
+    let needed = |version: &str, pp: &str| {
+        let asked = [("max_num_batched_tokens", "2048"), ("pp", pp), ("gpu", "H100"), ("block_size", "16")];
+        figure(&model, &format!("vllm@{version}"), &asked, "needed_bytes_one_request")
+    };
+    let page = |blocks: u32| f64::from(blocks) * 4096.0;
+    assert_eq!(["0.11.0", "0.13"].map(|version| needed(version, "1")), [page(3 * 137 + 2 * 512); 2]);
+    assert_eq!(needed("0.13", "2"), page(2 * 137 + 512));
+    assert_eq!(["0.14", "0.16", "0.18.1"].map(|version| needed(version, "1")), [page(2 * 137); 3]);
+    assert_eq!(["0.16", "0.17"].map(|version| needed(version, "2")), [page(2 * 137), page(137)]);
+    assert_eq!(needed("0.19.1", "1"), page(2 * (137 + 137 + 512)));
+    let asked = [("max_num_batched_tokens", "2048"), ("available_kv_bytes", "5877760"), ("block_size", "16")];
+    let longest = |version: &str| figure(&model, version, &asked, "estimated_max_model_len");
+    assert_eq!(longest("vllm@0.13"), 8192.0);
+    assert!(longest("vllm@0.19.1") < 8192.0);
+}
+
+/// `_report_kv_cache_config`: two lines up to 0.27, one since 0.28; and a state without prefixes is one block of `mamba_block_size`,
+/// the longest length, in the older token line.
+#[test]
+fn capacity_lines_follow_the_release() {
+    let mamba = read_config(
+        r#"{"model_type": "mamba", "architectures": ["MambaForCausalLM"], "num_hidden_layers": 64, "hidden_size": 2560,
+            "intermediate_size": 5120, "state_size": 16, "conv_kernel": 4, "dtype": "bfloat16"}"#,
+    )
+    .unwrap();
+    let asked = [("available_kv_bytes", "4000000000"), ("max_model_len", "2048")];
+    let lines = |version: &str| report_of(&mamba, version, &asked).log_lines;
+    let blocks = figure(&mamba, "vllm@0.19.1", &asked, "num_blocks");
+    let older = figure(&mamba, "vllm@0.19.1", &asked, "logged_kv_tokens");
+    assert_eq!(older, blocks * 2048.0);
+    assert_eq!(lines("vllm@0.27").len(), lines("vllm@0.28").len() + 1);
 }

@@ -3,8 +3,11 @@
 //! Source: vLLM 0.33, `v1/core/kv_cache_planning.py` and `kv_cache_utils.py`.
 
 use super::VllmPlan;
+use super::group::Group;
+use super::rules::FitCheck;
 use crate::capacity::largest_fitting;
 use crate::engine::needed;
+use crate::settings::MambaCacheMode;
 use crate::units::truncated;
 use crate::{Bytes, Error, Result};
 
@@ -19,9 +22,49 @@ impl VllmPlan<'_> {
         self.ranks.block_bytes().iter().copied().max().unwrap_or(0)
     }
 
-    /// Bytes that one request of `length` tokens needs, on the rank where it needs most.
-    pub(super) fn needed_bytes(&self, length: u64) -> Result<Bytes> {
+    /// Bytes that one request of `length` tokens holds, on the rank where its blocks are widest.
+    pub(super) fn held_bytes(&self, length: u64) -> Result<Bytes> {
         Bytes::new(self.widest_block()).times(self.blocks(length))
+    }
+
+    /// Bytes that the start-up check finds one request of `length` tokens to need, on the rank where it needs most.
+    ///
+    /// # Errors
+    ///
+    /// An overflow.
+    pub(super) fn needed_bytes(&self, length: u64) -> Result<Bytes> {
+        match self.rules.fit_check {
+            FitCheck::Groups => self.held_bytes(length),
+            FitCheck::FirstGroup => Bytes::new(self.widest_block()).times(self.first_blocks(length)),
+            FitCheck::FirstGroupOfModel => {
+                let groups = self.grouping.groups.iter();
+                let widths = groups.map(|group| group.width(|_| true)).collect::<Result<Vec<_>>>()?;
+                Bytes::new(widths.into_iter().max().unwrap_or(0)).times(self.first_blocks(length))
+            }
+            FitCheck::Layers => {
+                let of_layers = |rank| self.bytes_of_layers(rank, length);
+                let needed = (0..self.ranks.layers().len()).map(of_layers).collect::<Result<Vec<_>>>()?;
+                Ok(needed.into_iter().max().unwrap_or(Bytes::ZERO))
+            }
+        }
+    }
+
+    /// Blocks of the group that has the first layer.
+    fn first_blocks(&self, length: u64) -> u64 {
+        let first = |group: &&Group| group.sets.iter().flat_map(|set| &set.layers).min().copied();
+        let group = self.grouping.groups.iter().min_by_key(first);
+        group.map_or(0, |group| group.blocks(length, self.flight))
+    }
+
+    /// Bytes of a request on one rank, every layer by itself.
+    fn bytes_of_layers(&self, rank: usize, length: u64) -> Result<Bytes> {
+        let mut sum = Bytes::ZERO;
+        for set in &self.before_promotion {
+            let blocks = set.spec.blocks(length, self.flight);
+            let layers = self.ranks.layers_on(rank, &set.layers);
+            sum = sum.plus(Bytes::new(set.spec.page()?).times(blocks)?.times(layers)?)?;
+        }
+        Ok(sum)
     }
 
     /// Blocks of the pool: those of the rank that has the fewest. The one that is never handed out counts.
@@ -50,9 +93,13 @@ impl VllmPlan<'_> {
             return Ok(truncated(self.max_concurrency(length)? * length as f64));
         }
         let groups = self.grouping.groups.len().max(1) as u64;
-        let blocks =
-            self.grouping.groups.iter().flat_map(|group| &group.sets).filter(|set| !set.spec.is_state());
-        let smallest = blocks.map(|set| set.spec.block).min().unwrap_or(self.blocks.attention);
+        let sets = || self.grouping.groups.iter().flat_map(|group| &group.sets);
+        let smallest = sets().filter(|set| !set.spec.is_state()).map(|set| set.spec.block).min();
+        // A state without prefixes has one block as long as a request (`mamba_block_size`).
+        let smallest = smallest.unwrap_or(match self.cache_mode {
+            MambaCacheMode::None => length,
+            MambaCacheMode::Align | MambaCacheMode::All => self.blocks.attention,
+        });
         let tokens = (self.num_blocks()? / groups).checked_mul(smallest);
         tokens
             .and_then(|tokens| tokens.checked_mul(self.flight.dcp))
@@ -62,6 +109,10 @@ impl VllmPlan<'_> {
     /// The longest request up to `limit` that passes the fit check on every rank; 0 where none does.
     pub(super) fn longest_length(&self, limit: u64) -> Result<u64> {
         let available = self.available()?;
+        if self.rules.fit_check != FitCheck::Groups {
+            let fits = |length| self.needed_bytes(length).is_ok_and(|needed| needed.get() <= available);
+            return Ok(largest_fitting(limit, fits));
+        }
         let mut longest = limit;
         for bytes in self.ranks.block_bytes().iter().copied().filter(|bytes| *bytes > 0) {
             let reserved = if self.rules.null_block_in_check { bytes } else { 0 };

@@ -26,9 +26,13 @@ impl VllmPlan<'_> {
         let tokens = group_digits(self.logged_tokens(length)?);
         let concurrency = self.max_concurrency(length)?;
         let length = group_digits(length);
-        lines.push(format!(
-            "GPU KV cache size: {tokens} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
-        ));
+        let size = format!("GPU KV cache size: {tokens} tokens");
+        let requests = format!("Maximum concurrency for {length} tokens per request: {concurrency:.2}x");
+        if self.rules.one_capacity_line {
+            lines.push(format!("{size}, {requests}"));
+        } else {
+            lines.extend([size, requests]);
+        }
         Ok(lines)
     }
 

@@ -35,10 +35,10 @@ use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Result, Tokens};
 use checkpoint::Checkpoint;
 use group::{Grouping, Policy};
-use layers::Blocks;
+use layers::{Blocks, LayerSet};
 pub(super) use length::default_length;
 use ranks::Ranks;
-use rules::Rules;
+use rules::{FitCheck, Rules};
 use spec::Flight;
 
 /// Tokens of the largest block in the list of sizes of the newest version whose list is known.
@@ -68,6 +68,9 @@ pub(super) struct VllmPlan<'q> {
     max_model_len: Option<u64>,
     flight: Flight,
     blocks: Blocks,
+    cache_mode: MambaCacheMode,
+    /// Layers before windows are kept like full attention, where the fit check counts them.
+    before_promotion: Vec<LayerSet>,
     grouping: Grouping,
     ranks: Ranks,
     /// Whether any layer keeps a recurrent state.
@@ -109,7 +112,10 @@ impl<'q> VllmPlan<'q> {
             block_outermost: setup.block_outermost(),
             rules,
         };
-        let grouping = group::group(setup.layer_sets(blocks)?, policy)?;
+        let sets = setup.layer_sets(blocks)?;
+        let promotes = !policy.hybrid_manager && rules.fit_check == FitCheck::Layers;
+        let before_promotion = promotes.then(|| sets.clone());
+        let grouping = group::group(sets, policy)?;
         let alignment = setup.block_alignment(blocks.attention)?;
         let ranks = Ranks::new(architecture, settings.pp(), &grouping, alignment)?;
         warnings.extend(shown_rank(ranks.layers(), ranks.block_bytes()));
@@ -123,6 +129,11 @@ impl<'q> VllmPlan<'q> {
             max_model_len: query.max_model_len().ok(),
             flight: flight(query, rules, &grouping, &mut warnings),
             blocks,
+            before_promotion: match rules.fit_check {
+                FitCheck::Layers => before_promotion.unwrap_or_else(|| grouping.sets()),
+                _ => Vec::new(),
+            },
+            cache_mode: setup.cache_mode,
             grouping,
             ranks,
             has_states,
@@ -211,7 +222,7 @@ impl Profile for VllmPlan<'_> {
     }
 
     fn resident_at(&self, context: Tokens) -> Option<Result<Bytes>> {
-        Some(self.needed_bytes(context.get()).and_then(|bytes| bytes.times(self.batch)))
+        Some(self.held_bytes(context.get()).and_then(|bytes| bytes.times(self.batch)))
     }
 
     fn decoding(&self) -> Result<Option<Bytes>> {

@@ -42,7 +42,7 @@ impl VllmPlan<'_> {
     /// Bytes of all blocks that the batch holds.
     pub(super) fn resident(&self) -> Result<Bytes> {
         let context = self.context.ok_or_else(|| needed("context"))?;
-        self.needed_bytes(context.get())?.times(self.batch)
+        self.held_bytes(context.get())?.times(self.batch)
     }
 
     /// Bytes of the pages of one kind that the batch holds, without the unused width of blocks.

@@ -75,7 +75,12 @@ impl Ranks {
 
     /// How many of these layers the rank has that figures are of.
     pub(super) fn layers_on_shown(&self, layers: &[usize]) -> u64 {
-        layers.iter().filter(|layer| self.has(self.shown, **layer)).count() as u64
+        self.layers_on(self.shown, layers)
+    }
+
+    /// How many of these layers a rank has.
+    pub(super) fn layers_on(&self, rank: usize, layers: &[usize]) -> u64 {
+        layers.iter().filter(|layer| self.has(rank, **layer)).count() as u64
     }
 
     /// Bytes of a group's pages on that rank.

@@ -74,6 +74,23 @@ pub(super) struct Rules {
     pub(super) large_batches: bool,
     /// GB10 has small batches in spite of its memory.
     pub(super) small_batches_on_gb10: bool,
+    /// What the fit check counts.
+    pub(super) fit_check: FitCheck,
+    /// Tokens and concurrency are printed in one line; else in two.
+    pub(super) one_capacity_line: bool,
+}
+
+/// What the start-up check counts of a request of the longest length.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum FitCheck {
+    /// The blocks of every group, which it holds (`_max_memory_usage_bytes_from_groups`).
+    Groups,
+    /// Those of the group of the first layer alone, and so too little where there are several.
+    FirstGroup,
+    /// The same, each block as wide as in the whole model whatever a pipeline rank has of it.
+    FirstGroupOfModel,
+    /// Every layer by itself, without the padding of groups (`max_memory_usage_bytes` of the layers).
+    Layers,
 }
 
 /// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
@@ -154,6 +171,8 @@ impl Rules {
         checkpoint_states: true,
         large_batches: true,
         small_batches_on_gb10: true,
+        fit_check: FitCheck::Groups,
+        one_capacity_line: true,
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -188,6 +207,7 @@ impl Rules {
             rules.hybrid_prefix_caching = false;
             rules.all_for_prefixes = true;
             rules.large_batches = false;
+            rules.one_capacity_line = false;
         }
         if before(&[0, 27]) {
             rules.latents_of_128 = false;
@@ -203,6 +223,10 @@ impl Rules {
         if before(&[0, 19]) {
             rules.close_groups = (5, 4);
             rules.scaled_rows_everywhere = true;
+            rules.fit_check = FitCheck::FirstGroup;
+        }
+        if before(&[0, 17]) {
+            rules.fit_check = FitCheck::FirstGroupOfModel;
         }
         rules.drafts_without_all = before(&[0, 22]) && !before(&[0, 20]);
         // 0.20.0 prints the older line and 0.20.2 the newer one; 0.20 alone stands for its first release.
@@ -229,6 +253,7 @@ impl Rules {
             rules.hybrid_prefixes = false;
         }
         if before(&[0, 14]) {
+            rules.fit_check = FitCheck::Layers;
             rules.checkpoint_states = false;
             rules.async_scheduling = false;
             rules.chunks_apart = false;
@@ -249,6 +274,19 @@ mod tests {
         assert!(of("vllm@0.26.0").batches_in_flight && !of("vllm@0.25.1").batches_in_flight);
         assert!(of("vllm@0.28").hybrid_prefix_caching && !of("vllm@0.27.1").hybrid_prefix_caching);
         assert!(!of("vllm@0.28").all_for_prefixes && of("vllm@0.27").all_for_prefixes);
+        let checks =
+            ["0.13", "0.14", "0.16", "0.17", "0.18.1", "0.19"].map(|version| of(&format!("vllm@{version}")));
+        assert_eq!(
+            checks.map(|rules| rules.fit_check),
+            [
+                FitCheck::Layers,
+                FitCheck::FirstGroupOfModel,
+                FitCheck::FirstGroupOfModel,
+                FitCheck::FirstGroup,
+                FitCheck::FirstGroup,
+                FitCheck::Groups
+            ]
+        );
         let without = ["0.19.1", "0.20", "0.21", "0.22"].map(|version| of(&format!("vllm@{version}")));
         assert_eq!(without.map(|rules| rules.drafts_without_all), [false, true, true, false]);
         assert!(of("vllm@0.27").latents_of_128 && !of("vllm@0.26").latents_of_128);
