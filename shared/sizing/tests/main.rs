@@ -14,6 +14,7 @@ mod compression;
 mod derivations;
 mod describe;
 mod differences;
+mod encoder_decoders;
 mod encoders;
 mod engines;
 mod gguf;

@@ -224,6 +224,7 @@ const NESTED_COUNTS: &[(&[&str], &str, u64)] = &[
 ];
 
 const FLAGS: &[(&[&str], &str, bool)] = &[
+    (&["cohere_asr", "moonshine", "moonshine_streaming", "pop2piano"], "is_encoder_decoder", true),
     (&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "use_sliding_window", false),
     (&["falcon_h1"], "parallel_attention_and_mamba", true),
     (&["falcon", "RefinedWebModel", "gpt_bigcode"], "multi_query", true),

@@ -24,7 +24,8 @@ pub(super) use aliases::{
 use aliases::{ONE_MEANING, differ, is_silent};
 
 /// Where the text model's fields are nested in multimodal configs.
-const NESTED: [&str; 4] = ["text_config", "language_config", "llm_config", "thinker_config"];
+const NESTED: [&str; 6] =
+    ["text_config", "language_config", "llm_config", "thinker_config", "decoder_config", "decoder"];
 
 /// Objects about weights, and the fields in them by which a checkpoint asks for a K/V format after all.
 const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
@@ -32,9 +33,14 @@ pub(super) const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_
 
 /// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means
 /// missing, as engines read it.
-const AT_LEAST_ONE: [&str; 28] = [
+const AT_LEAST_ONE: [&str; 34] = [
+    "cross_num_attention_heads",
+    "cross_num_key_value_heads",
     "decoder_attention_heads",
     "decoder_layers",
+    "decoder_num_attention_heads",
+    "decoder_num_hidden_layers",
+    "decoder_num_key_value_heads",
     "kv_n_heads",
     "loop_num",
     "loop_num_passes",
@@ -47,6 +53,7 @@ const AT_LEAST_ONE: [&str; 28] = [
     "n_recurrent_loops",
     "num_attention_groups",
     "num_attention_heads",
+    "num_decoder_attention_heads",
     "num_decoder_layers",
     "num_global_key_value_heads",
     "num_hidden_layers",
@@ -274,7 +281,7 @@ impl<'a> Fields<'a> {
     pub(super) fn require(&self, keys: &[&str], needed_for: &str) -> Result<Fact> {
         self.count_any(keys)?.ok_or_else(|| {
             let has_decoder = self.peek("decoder_layers").is_some();
-            let mut usual = keys.iter().filter(|key| has_decoder || !key.starts_with("decoder_"));
+            let mut usual = keys.iter().filter(|key| has_decoder || !key.contains("decoder_"));
             let null = keys.iter().find(|key| self.is_null(key));
             let (path, state) = match (self.zero(keys), null) {
                 (Some(path), _) => (path, "0"),

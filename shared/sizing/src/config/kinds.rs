@@ -34,6 +34,8 @@ pub(super) enum LayerKind {
     Cross,
     /// Attention to the text and to an encoder's output, one after the other.
     SelfAndCross,
+    /// The same with a window over the text.
+    SlidingAndCross,
     /// An MLP or `MoE` block that counts as a layer.
     None,
 }
@@ -66,8 +68,8 @@ pub(super) fn read_kinds(
                 checks::refuse_more_than_windows(fields, &kinds, count)?;
             }
             checks::compare(fields, &kinds, count);
-            return checks::switch_windows_off(fields, kinds)
-                .map(|kinds| checks::last_of_class(fields, kinds));
+            let kinds = checks::last_of_class(fields, checks::switch_windows_off(fields, kinds)?);
+            return checks::beside_encoder(fields, kinds);
         }
     }
     let total = count.ok_or_else(|| {
@@ -80,7 +82,7 @@ pub(super) fn read_kinds(
     checks::refuse_unread_kinds(fields)?;
     let kinds = by_rule(fields, total, warnings)?;
     checks::unused_chunks(fields, &kinds);
-    Ok(kinds)
+    checks::beside_encoder(fields, kinds)
 }
 
 /// Whether the model is an encoder by its class, which no list of layers changes.

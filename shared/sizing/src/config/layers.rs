@@ -74,14 +74,33 @@ struct Blocks {
     in_layer: u64,
 }
 
-/// Layers of the encoder beside a decoder with cross-attention: `num_layers` of T5's classes, else `encoder_layers`.
+/// Names of an encoder's layers beside its decoder's (`ProphetNet`, Moonshine).
+const ENCODER_LAYERS: [&str; 3] = ["encoder_layers", "num_encoder_layers", "encoder_num_hidden_layers"];
+
+/// Layers of the encoder beside a decoder with cross-attention: `num_layers` of T5's classes, else one of [`ENCODER_LAYERS`],
+/// else what a config of its own says.
 pub(super) fn encoder_layers(fields: &Fields<'_>, drafts: &[LayerDraft]) -> Result<Option<Fact>> {
     let is_cross = |mixer: &Mixer| matches!(mixer, Mixer::Cross { .. });
     if !drafts.iter().any(|draft| draft.mixers.iter().any(is_cross)) {
         return Ok(None);
     }
-    let is_t5 = super::class_defaults::is_t5(fields.model_type());
-    fields.count(if is_t5 { "num_layers" } else { "encoder_layers" })
+    if super::class_defaults::is_t5(fields.model_type()) {
+        return fields.count("num_layers");
+    }
+    if let Some(stated) = fields.count_any(&ENCODER_LAYERS)? {
+        return Ok(Some(stated));
+    }
+    for name in ["encoder_config", "encoder"] {
+        // A tower with layers of its own: the rest of it says nothing of what the decoder keeps.
+        let own = fields.without_reading(|| match fields.object(name).ok().flatten() {
+            Some(encoder) => encoder.count_any(&LAYERS),
+            None => Ok(None),
+        })?;
+        if own.is_some() {
+            return Ok(own);
+        }
+    }
+    Ok(None)
 }
 
 /// Tokens of a chunk of Mamba-2, by either of its names (vLLM's `ModelConfig.get_mamba_chunk_size`).

@@ -2,6 +2,7 @@
 
 mod beside;
 mod compressed;
+mod cross;
 mod latent;
 mod recurrent;
 mod shared;
@@ -10,8 +11,8 @@ use serde_json::Value;
 
 use super::class_defaults;
 use super::fields::{
-    ENCODER_TOKENS, Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, LATENT_VALUES, QUERY_HEADS, SLIDING_KV_HEADS,
-    SLIDING_QUERY_HEADS, listed, whole_number,
+    Fields, HEAD_WIDTHS, HIDDEN, KV_HEADS, LATENT_VALUES, QUERY_HEADS, SLIDING_KV_HEADS, SLIDING_QUERY_HEADS,
+    listed, whole_number,
 };
 use super::kinds::{LayerKind, window};
 use crate::architecture::PlainHeads;
@@ -87,11 +88,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
     ) -> Result<Vec<Mixer>> {
         let one = match kind {
             LayerKind::Full => return self.with_convolutions(self.full(index, warnings)?, warnings),
-            LayerKind::Sliding => {
-                let window = window(self.fields)?;
-                let heads = self.heads(HeadSet::Sliding, index, warnings)?;
-                return self.with_convolutions(Mixer::Sliding { heads, window }, warnings);
-            }
+            LayerKind::Sliding => return self.with_convolutions(self.sliding(index, warnings)?, warnings),
             LayerKind::Chunked => {
                 let chunk = self.fields.require(&["attention_chunk_size"], "a chunked layer")?;
                 Mixer::Chunked { heads: self.heads(HeadSet::Full, index, warnings)?, chunk }
@@ -111,6 +108,9 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 let own = Mixer::Full(self.heads(HeadSet::Full, index, warnings)?);
                 return Ok(vec![own, self.cross(index, warnings)?]);
             }
+            LayerKind::SlidingAndCross => {
+                return Ok(vec![self.sliding(index, warnings)?, self.cross(index, warnings)?]);
+            }
             LayerKind::Parallel => {
                 let attention = Mixer::Full(self.heads(HeadSet::Full, index, warnings)?);
                 return Ok(vec![attention, Mixer::Recurrent(self.mamba(warnings)?)]);
@@ -118,6 +118,11 @@ impl<'f, 'a> Shapes<'f, 'a> {
             LayerKind::None => return Ok(Vec::new()),
         };
         Ok(vec![one])
+    }
+
+    fn sliding(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
+        let window = window(self.fields)?;
+        Ok(Mixer::Sliding { heads: self.heads(HeadSet::Sliding, index, warnings)?, window })
     }
 
     fn heads(&self, set: HeadSet, index: usize, warnings: &mut Vec<Warning>) -> Result<Heads> {
@@ -324,42 +329,6 @@ impl<'f, 'a> Shapes<'f, 'a> {
             let what = format!("absent; {} is taken, the default of its class", heads.get());
             warnings.push(Warning::new(self.fields.path_of("num_key_value_heads"), what));
         }
-    }
-
-    fn cross(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
-        let heads = self.heads(HeadSet::Full, index, warnings)?;
-        let encoder_tokens = match self.fields.count_any(&ENCODER_TOKENS)? {
-            Some(tokens) => Some(tokens),
-            None => self.tokens_of_an_image(warnings)?,
-        };
-        Ok(Mixer::Cross { heads, encoder_tokens })
-    }
-
-    /// Tokens of one image in all its tiles: the patches of each, and one token for the tile as a whole (transformers,
-    /// `models/mllama/modeling_mllama.py`, `MllamaVisionModel`).
-    fn tokens_of_an_image(&self, warnings: &mut Vec<Warning>) -> Result<Option<Fact>> {
-        // Looked at only: the rest of the image's tower says nothing of what the text model keeps.
-        let counts = self.fields.without_reading(|| {
-            let Some(vision) = self.fields.object("vision_config")? else { return Ok([None, None, None]) };
-            Ok([vision.count("image_size")?, vision.count("patch_size")?, vision.count("max_num_tiles")?])
-        })?;
-        let [Some(image), Some(patch), Some(tiles)] = counts else { return Ok(None) };
-        let side = image.get() / patch.get();
-        let tokens = side
-            .checked_mul(side)
-            .and_then(|patches| patches.checked_add(1)?.checked_mul(tiles.get()))
-            .ok_or_else(|| Error::field("vision_config.image_size", "the tokens of an image overflow"))?;
-        let rule = format!(
-            "one image of {} tiles, each ({image} ÷ {patch})² patches and one token more",
-            tiles.get(),
-            image = image.get(),
-            patch = patch.get()
-        );
-        warnings.push(Warning::new(
-            "encoder_tokens",
-            format!("not given; {rule} make {tokens} tokens that cross-attention keeps"),
-        ));
-        Ok(Some(Fact::derived(tokens, rule)))
     }
 }
 

@@ -5,11 +5,20 @@ use serde_json::Value;
 use crate::format::StateFormat;
 
 /// `n_kv_heads` and `dim` are of Mistral's own `params.json` (vLLM 0.33, `transformers_utils/configs/mistral.py`).
-pub(in crate::config) const KV_HEADS: [&str; 5] =
-    ["num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "n_kv_heads"];
-/// The first is the decoder's own where there is an encoder too (Whisper), so the plain ones may differ from it.
-pub(in crate::config) const QUERY_HEADS: [&str; 7] = [
+pub(in crate::config) const KV_HEADS: [&str; 6] = [
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_head_kv",
+    "num_attention_groups",
+    "n_kv_heads",
+    "decoder_num_key_value_heads",
+];
+/// The first are a decoder's own where there is an encoder too (Whisper, Moonshine, `ProphetNet`), so the plain ones may differ
+/// from them.
+pub(in crate::config) const QUERY_HEADS: [&str; 9] = [
     "decoder_attention_heads",
+    "decoder_num_attention_heads",
+    "num_decoder_attention_heads",
     "num_attention_heads",
     "num_query_heads",
     "n_head",
@@ -28,9 +37,10 @@ pub(in crate::config) const HIDDEN: [&str; 6] =
 pub(in crate::config) const HEAD_WIDTHS: [&str; 5] =
     ["head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels", "d_kv"];
 /// The first two as the first of [`QUERY_HEADS`].
-pub(in crate::config) const LAYERS: [&str; 7] = [
+pub(in crate::config) const LAYERS: [&str; 8] = [
     "decoder_layers",
     "num_decoder_layers",
+    "decoder_num_hidden_layers",
     "num_hidden_layers",
     "num_layers",
     "n_layer",
@@ -79,12 +89,12 @@ pub(super) const ONE_MEANING: &[&[&str]] = &[
         "multi_query_group_num",
     ],
     // The last ones are names of other things too: heads of a recurrence, a width of any part.
-    QUERY_HEADS.split_at(5).0.split_at(1).1,
+    QUERY_HEADS.split_at(7).0.split_at(3).1,
     HIDDEN.split_at(5).0,
     // Zamba2 states `kv_channels` beside `attention_head_dim`, which is wider and the one that is kept.
     HEAD_WIDTHS.split_at(3).0,
     &["head_dim", "kv_channels"],
-    LAYERS.split_at(2).1,
+    LAYERS.split_at(3).1,
     &LATENT_RANKS,
     &LATENT_ROPES,
     &LATENT_NOPES,

@@ -99,8 +99,8 @@ pub(super) fn refuse_more_than_windows(
 }
 
 fn keeps_more(kind: LayerKind) -> bool {
-    use LayerKind::{Cross, Lightning, Linear, Mamba, Parallel, SelfAndCross, ShortConv};
-    matches!(kind, Cross | Lightning | Linear | Mamba | Parallel | SelfAndCross | ShortConv)
+    use LayerKind::{Cross, Lightning, Linear, Mamba, Parallel, SelfAndCross, ShortConv, SlidingAndCross};
+    matches!(kind, Cross | Lightning | Linear | Mamba | Parallel | SelfAndCross | ShortConv | SlidingAndCross)
 }
 
 /// `use_sliding_window: false` takes the window from listed layers too: transformers' Qwen configurations set
@@ -117,6 +117,23 @@ pub(super) fn switch_windows_off(fields: &Fields<'_>, mut kinds: Kinds) -> Resul
     );
     for kind in kinds.layers.iter_mut().filter(|kind| **kind == LayerKind::Sliding) {
         *kind = LayerKind::Full;
+    }
+    Ok(kinds)
+}
+
+/// Every layer of a decoder beside an encoder reads that encoder's output too (transformers, `is_encoder_decoder`, and
+/// `add_cross_attention` of a decoder that any encoder may stand beside).
+pub(super) fn beside_encoder(fields: &Fields<'_>, mut kinds: Kinds) -> Result<Kinds> {
+    let is_on = |field| fields.flag(field).map(|flag| flag.is_some_and(|(_, on)| on));
+    if !is_on("is_encoder_decoder")? && !is_on("add_cross_attention")? {
+        return Ok(kinds);
+    }
+    for kind in &mut kinds.layers {
+        *kind = match *kind {
+            LayerKind::Full => LayerKind::SelfAndCross,
+            LayerKind::Sliding => LayerKind::SlidingAndCross,
+            other => other,
+        };
     }
     Ok(kinds)
 }

@@ -21,15 +21,16 @@ impl Shapes<'_, '_> {
             let kernel = kda.require(&["short_conv_kernel_size"], "KDA")?;
             return kda_mixer(heads, dim, kernel);
         }
+        // transformers' own names, which it writes beside those of a checkpoint.
+        if let Some(heads) = fields.count("linear_num_heads")? {
+            let dim = fields.require(&["linear_head_dim"], "KDA")?;
+            return kda_mixer(heads, dim, fields.require(&["linear_conv_kernel_dim"], "KDA")?);
+        }
         // Ling 3.0 gives KDA the heads of its attention (transformers 5.24, `models/bailing_hybrid`).
         if fields.count("layer_group_size")?.is_some() && fields.count("short_conv_kernel_size")?.is_some() {
             let heads = fields.require(&QUERY_HEADS, "KDA")?;
             let dim = fields.require(&["head_dim"], "KDA")?;
             return kda_mixer(heads, dim, fields.require(&["short_conv_kernel_size"], "KDA")?);
-        }
-        if let Some(heads) = fields.count("linear_num_heads")? {
-            let dim = fields.require(&["linear_head_dim"], "KDA")?;
-            return kda_mixer(heads, dim, fields.require(&["linear_conv_kernel_dim"], "KDA")?);
         }
         if !fields.has("linear_num_value_heads") {
             return Err(Error::field(

@@ -34,6 +34,8 @@ use Reason::{
 
 /// Names that do not change the state, in full.
 const EXACT: &[(Reason, &[&str])] = &[
+    // How wide the encoder's output is, of which K and V are made.
+    (OtherParts, &["cross_attention_hidden_size", "cross_hidden_size"]),
     (
         ReadByRule,
         &[
