@@ -26,6 +26,7 @@ pub struct Architecture {
     plain_heads: PlainHeads,
     asks_for_window_pool: bool,
     bounded_gate: bool,
+    experts: Option<Fact>,
     encoder_layers: Option<Fact>,
     mamba_chunk: Option<Fact>,
     loops: Option<Loops>,
@@ -103,6 +104,7 @@ pub(crate) struct ModelFacts {
     pub(crate) plain_heads: PlainHeads,
     pub(crate) asks_for_window_pool: bool,
     pub(crate) bounded_gate: bool,
+    pub(crate) experts: Option<Fact>,
     pub(crate) encoder_layers: Option<Fact>,
     pub(crate) mamba_chunk: Option<Fact>,
     pub(crate) loops: Option<Loops>,
@@ -161,6 +163,7 @@ impl Architecture {
             plain_heads: facts.plain_heads,
             asks_for_window_pool: facts.asks_for_window_pool,
             bounded_gate: facts.bounded_gate,
+            experts: facts.experts,
             encoder_layers: facts.encoder_layers,
             mamba_chunk: facts.mamba_chunk,
             loops: facts.loops,
@@ -260,6 +263,11 @@ impl Architecture {
     /// Whether the gate of linear attention has a lower bound, which fused prefill kernels need.
     pub(crate) fn bounded_gate(&self) -> bool {
         self.bounded_gate
+    }
+
+    /// Whether the config counts experts, by which engines tell a mixture of them.
+    pub(crate) fn has_experts(&self) -> bool {
+        self.experts.is_some()
     }
 
     /// Layers of the encoder beside a decoder with cross-attention, where the config counts them. They keep nothing; some

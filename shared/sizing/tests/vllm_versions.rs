@@ -140,3 +140,49 @@ fn capacity_lines_follow_the_release() {
     assert_eq!(older, blocks * 2048.0);
     assert_eq!(lines("vllm@0.27").len(), lines("vllm@0.28").len() + 1);
 }
+
+/// Pages had one head size up to 0.13 (`AttentionSpec.head_size`), and MiMo-V2-Flash pads V to it up to 0.19
+/// (`models/mimo_v2_flash.py`): 9 layers of 4 heads of 192 + 192 values, and since 0.20 of 192 + 128.
+#[test]
+fn values_are_padded_to_keys_before_0_20() {
+    let slope = |engine: &str| of("mimo-v2-flash", engine, &[("kv_dtype", "bf16")], "slope_bytes_per_token");
+    assert_eq!(["vllm@0.15.1", "vllm@0.19.1"].map(slope), [f64::from(9 * 4 * (192 + 192) * 2); 2]);
+    assert_eq!(slope("vllm@0.20.0"), f64::from(9 * 4 * (192 + 128) * 2));
+}
+
+/// `VllmConfig.max_concurrent_batches`: the older runner overlaps no pipeline, and before 0.29 it runs gpt-oss, which has experts;
+/// Gemma 3 has none. A window of 128 takes ⌈(127 + 2 × 8,192) / 16⌉ + 1 = 1,033 blocks with two batches, 1,545 with three.
+#[test]
+fn the_older_runner_overlaps_no_pipeline() {
+    let with_experts = |experts: u64| {
+        read_config(&format!(
+            r#"{{"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64, "sliding_window": 128,
+                "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention"],
+                "max_position_embeddings": 131072, "dtype": "bfloat16", "num_local_experts": {experts}}}"#
+        ))
+        .unwrap()
+    };
+    let blocks = |experts: u64, engine: &str| {
+        let asked = [("pp", "2"), ("max_num_batched_tokens", "8192"), ("gpu", "H100")];
+        figure(&with_experts(experts), engine, &asked, "needed_bytes_one_request") / (2.0 * 4096.0)
+    };
+    assert_eq!(["vllm@0.26", "vllm@0.28"].map(|engine| blocks(32, engine)), [1033.0; 2]);
+    assert_eq!(["vllm@0.29", "vllm@0.33"].map(|engine| blocks(32, engine)), [1545.0; 2]);
+    assert_eq!(blocks(0, "vllm@0.26"), 1545.0);
+}
+
+/// `MambaStateDtypeCalculator.gated_delta_net_state_dtype`: one format for state and convolution up to 0.16. A layer of
+/// Qwen3-Next keeps 32 × 128 × 128 values and 3 × 8,192 of its convolution.
+#[test]
+fn delta_states_have_the_convolutions_format_before_0_17() {
+    let asked = [("state_dtype", "f32"), ("prefix_caching", "false"), ("context", "1000")];
+    let of_state = |engine: &str| {
+        let report = report_of(&catalogued("qwen3-next-80b-a3b"), engine, &asked);
+        let told = report.warnings.iter().any(|warning| warning.field == "state_dtype");
+        (figure(&catalogued("qwen3-next-80b-a3b"), engine, &asked, "attention_block_size"), told)
+    };
+    // The attention page of 2 × 2 × 256 × 2 B a token covers the state's: ⌈1,097,728 / 2,048⌉ and ⌈2,146,304 / 2,048⌉ tokens, in
+    // steps of 16.
+    assert_eq!(of_state("vllm@0.16.0"), (544.0, true));
+    assert_eq!(of_state("vllm@0.17.1"), (1056.0, false));
+}

@@ -118,6 +118,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         plain_heads: shapes::plain_heads(&fields),
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
         bounded_gate: bounded_gate(&fields)?,
+        experts: weights::expert_count(&fields)?,
         mamba_chunk: layers::mamba_chunk(&fields, &drafts)?,
         encoder_layers: layers::encoder_layers(&fields, &drafts)?,
         loops,

@@ -158,6 +158,11 @@ fn mlps(fields: &Fields<'_>, architecture: &Architecture, matrices: u64) -> Resu
     sparse.into_iter().map(|is_sparse| mlp(is_sparse).map(Some)).collect()
 }
 
+/// How many experts the config counts. What else it says of them is read where weights are counted.
+pub(super) fn expert_count(fields: &Fields<'_>) -> Result<Option<Fact>> {
+    fields.without_reading(|| fields.count_any(&EXPERTS))
+}
+
 fn experts(fields: &Fields<'_>) -> Result<Option<Experts>> {
     let is_on = fields.flag("enable_moe_block")?.is_none_or(|(_, on)| on);
     let Some(count) = fields.count_any(&EXPERTS)?.filter(|count| is_on && count.get() > 1) else {

@@ -97,6 +97,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         encoder_layers: None,
         mamba_chunk: None,
         bounded_gate: false,
+        experts: keys.count("expert_count")?,
         loops,
         latents_as_heads: keys.has("attention.kv_lora_rank") && !keys.has("attention.key_length_mla"),
         rope_scaling: None,

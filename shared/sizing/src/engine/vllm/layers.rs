@@ -285,6 +285,12 @@ impl Setup<'_> {
         if borrowing.is_some_and(|class| self.keeps_cache(class)) {
             add(Quantity::KvBytes, "layers that use another layer's cache have one of their own");
         }
+        let narrow_values = |heads: &Heads| heads.v_width.get() < heads.k_width.get();
+        if self.pads_values() && self.mixers().filter_map(Mixer::heads).any(narrow_values) {
+            for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
+                add(quantity, "V takes as many values as K");
+            }
+        }
         for mixer in self.mixers() {
             let ring = "keys wait in a ring until their group is whole";
             match mixer {

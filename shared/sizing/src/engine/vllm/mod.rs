@@ -17,6 +17,7 @@ mod padding;
 mod parts;
 mod ranks;
 mod rules;
+mod runner;
 mod spec;
 mod storage;
 mod worked;
@@ -29,7 +30,7 @@ use super::{EngineKind, Figure, Padding, PaddingOf, Profile, Quantity, Query};
 use crate::architecture::Architecture;
 use crate::engine::Engine;
 use crate::format::StateFormat;
-use crate::mixer::Mixer;
+use crate::mixer::{Mixer, Recurrence};
 use crate::settings::{MambaCacheMode, Settings};
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Result, Tokens};
@@ -314,6 +315,13 @@ impl Setup<'_> {
             let what = "no release of vLLM up to 0.33 has this class; the figures follow the pull request that adds it";
             warnings.push(Warning::new("model_type", what));
         }
+        let has_delta = |mixer: &Mixer| matches!(mixer, Mixer::Recurrent(kept) if matches!(kept.recurrence, Recurrence::GatedDeltaNet { .. }));
+        let asks = self.settings.state_dtype.is_some() || self.architecture.recurrent_dtype().is_some();
+        if !self.rules.delta_state_apart && asks && self.mixers().any(has_delta) {
+            let what = "this version of vLLM keeps gated DeltaNet's state in the convolution's format (conv_dtype, else the \
+                        model's dtype), whatever is asked for it";
+            warnings.push(Warning::new("state_dtype", what));
+        }
         if self.replicates() {
             let what = "vLLM gives every rank all heads of this class; its alignment of pages to divided heads was not \
                         checked against an answer of its planner";
@@ -379,7 +387,11 @@ fn flight(query: &Query<'_>, rules: Rules, grouping: &Grouping, warnings: &mut V
         warnings.push(Warning::new("max_num_batched_tokens", what));
     }
     let overlapping = settings.async_scheduling.unwrap_or(rules.async_scheduling);
-    let batches = if rules.batches_in_flight { settings.pp() + u64::from(overlapping) } else { 1 };
+    let pp = settings.pp();
+    // The older runner overlaps no pipeline (`VllmConfig.max_concurrent_batches`).
+    let overlaps =
+        overlapping && (pp == 1 || rules.newer_runner || runner::is_newer(query.architecture, &query.engine));
+    let batches = if rules.batches_in_flight { pp + u64::from(overlaps) } else { 1 };
     Flight {
         tokens: batch_tokens.saturating_mul(batches),
         batches,

@@ -74,6 +74,13 @@ pub(super) struct Rules {
     pub(super) large_batches: bool,
     /// GB10 has small batches in spite of its memory.
     pub(super) small_batches_on_gb10: bool,
+    /// Gated `DeltaNet` has a format for its state apart from the convolution's.
+    pub(super) delta_state_apart: bool,
+    /// V of heads is as wide as the model says; else as wide as K, but in openPangu since 0.14.
+    pub(super) values_as_wide_as_stated: bool,
+    pub(super) pangu_values_as_stated: bool,
+    /// A pipeline's batches overlap with scheduling in every class; else where the newer model runner is the default.
+    pub(super) newer_runner: bool,
     /// What the fit check counts.
     pub(super) fit_check: FitCheck,
     /// Tokens and concurrency are printed in one line; else in two.
@@ -171,6 +178,10 @@ impl Rules {
         checkpoint_states: true,
         large_batches: true,
         small_batches_on_gb10: true,
+        delta_state_apart: true,
+        values_as_wide_as_stated: true,
+        pangu_values_as_stated: true,
+        newer_runner: true,
         fit_check: FitCheck::Groups,
         one_capacity_line: true,
     };
@@ -198,6 +209,7 @@ impl Rules {
             rules.yarn_unscaled = false;
         }
         if before(&[0, 29]) {
+            rules.newer_runner = false;
             rules.kda_checkpoints = false;
             rules.null_block_in_check = false;
             rules.widest_packed_block = false;
@@ -227,6 +239,7 @@ impl Rules {
         }
         if before(&[0, 17]) {
             rules.fit_check = FitCheck::FirstGroupOfModel;
+            rules.delta_state_apart = false;
         }
         rules.drafts_without_all = before(&[0, 22]) && !before(&[0, 20]);
         // 0.20.0 prints the older line and 0.20.2 the newer one; 0.20 alone stands for its first release.
@@ -236,6 +249,7 @@ impl Rules {
         }
         if before(&[0, 20]) {
             rules.nemotron_f32_state = false;
+            rules.values_as_wide_as_stated = false;
             // Users' logs of 0.19 have the line from `config.py`, those of 0.20 from `interface.py`.
             rules.aligned_by_kernels = false;
         }
@@ -254,6 +268,7 @@ impl Rules {
         }
         if before(&[0, 14]) {
             rules.fit_check = FitCheck::Layers;
+            rules.pangu_values_as_stated = false;
             rules.checkpoint_states = false;
             rules.async_scheduling = false;
             rules.chunks_apart = false;

@@ -41,8 +41,20 @@ impl Setup<'_> {
     pub(super) fn heads_row(&self, heads: &Heads) -> Result<u64> {
         let on_rank = shard_count(&heads.kv_heads, self.ranks_of_heads())?.get();
         let k = self.side(self.settings.k_dtype, heads.k_width.get())?;
-        let v = self.side(self.settings.v_dtype, heads.v_width.get())?;
+        let v_width = if self.pads_values() {
+            heads.k_width.get().max(heads.v_width.get())
+        } else {
+            heads.v_width.get()
+        };
+        let v = self.side(self.settings.v_dtype, v_width)?;
         multiply(on_rank, k + v)
+    }
+
+    /// Whether V takes as many values as K: a page had one head size (`AttentionSpec.head_size`), and from 0.14 to 0.19 openPangu
+    /// alone states another for V.
+    pub(super) fn pads_values(&self) -> bool {
+        let is_pangu = || self.architecture.architectures().iter().any(|class| class.contains("Pangu"));
+        !(self.rules.values_as_wide_as_stated || (self.rules.pangu_values_as_stated && is_pangu()))
     }
 
     /// Whether every rank has all heads and the whole state: ZAYA's attention is not divided (the pull request that adds
@@ -184,6 +196,9 @@ impl Setup<'_> {
 
     /// Storage of recurrent state: what is set, what the checkpoint asks, or the engine's own choice for the mixer.
     pub(super) fn recurrent_dtype(&self, recurrence: &Recurrence) -> StateFormat {
+        if !self.rules.delta_state_apart && matches!(recurrence, Recurrence::GatedDeltaNet { .. }) {
+            return self.settings.conv_dtype.unwrap_or(self.model_dtype);
+        }
         let of_checkpoint = || self.architecture.recurrent_dtype().filter(|_| self.rules.checkpoint_states);
         if let Some(format) = self.settings.state_dtype.or_else(of_checkpoint) {
             return format;
