@@ -65,7 +65,7 @@ fn cross_attention_may_have_heads_of_its_own() {
 #[test]
 fn windows_may_stand_beside_cross_attention() {
     let config = json!({"model_type": "t5gemma", "is_encoder_decoder": true,
-        "decoder": {"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+        "decoder": {"num_hidden_layers": 4, "is_encoder_decoder": false, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
             "sliding_window": 16, "dtype": "bfloat16",
             "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]},
         "encoder": {"num_hidden_layers": 4, "num_attention_heads": 8}});

@@ -304,6 +304,14 @@ impl<'a> Fields<'a> {
         Ok(class_defaults::flag(self.model_type(), key).map(|flag| (self.path_of(key), flag)))
     }
 
+    /// Whether a switch is on at any level, or by its class where none has it: a pair's outer config says it of its decoder.
+    pub(super) fn is_on_at_any_level(&self, key: &str) -> Result<bool> {
+        let mut stated = self.levels.iter().filter_map(|(_, map)| map.get(key));
+        let on =
+            stated.find(|value| value.as_bool() == Some(true)).inspect(|value| self.count_as_read(value));
+        Ok(on.is_some() || self.flag(key)?.is_some_and(|(_, is_on)| is_on))
+    }
+
     pub(super) fn text(&self, key: &str) -> Result<Option<(String, &'a str)>> {
         let Some((path, value)) = self.find(key) else { return Ok(None) };
         let text = value.as_str().ok_or_else(|| wrong_type(&path, "a text", value))?;

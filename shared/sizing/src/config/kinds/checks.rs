@@ -124,8 +124,9 @@ pub(super) fn switch_windows_off(fields: &Fields<'_>, mut kinds: Kinds) -> Resul
 /// Every layer of a decoder beside an encoder reads that encoder's output too (transformers, `is_encoder_decoder`, and
 /// `add_cross_attention` of a decoder that any encoder may stand beside).
 pub(super) fn beside_encoder(fields: &Fields<'_>, mut kinds: Kinds) -> Result<Kinds> {
-    let is_on = |field| fields.flag(field).map(|flag| flag.is_some_and(|(_, on)| on));
-    if !is_on("is_encoder_decoder")? && !is_on("add_cross_attention")? {
+    if !fields.is_on_at_any_level("is_encoder_decoder")?
+        && !fields.is_on_at_any_level("add_cross_attention")?
+    {
         return Ok(kinds);
     }
     for kind in &mut kinds.layers {
