@@ -364,3 +364,44 @@ fn gemma_4_has_global_heads_beside_its_flag_alone() {
         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]});
     assert_eq!(gemma(last), (token_of(2, 512), false));
 }
+
+/// Embedding models made of decoders: `is_causal: false` (gte-Qwen2; vLLM 0.33, `models/qwen2.py`, takes encoder attention), Gemma's
+/// own field (EmbeddingGemma), and classes that are encoders by themselves; Gemma 4 sees pictures both ways, text one way.
+#[test]
+fn what_sees_both_ways_keeps_nothing() {
+    let base = json!({"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+        "hidden_size": 256, "dtype": "bfloat16"});
+    for both_ways in [
+        json!({"model_type": "qwen2", "is_causal": false}),
+        json!({"model_type": "gemma3_text", "use_bidirectional_attention": true}),
+        json!({"model_type": "gemma4_text", "use_bidirectional_attention": "all"}),
+        json!({"model_type": "llada"}),
+        json!({"model_type": "llama_bidirec"}),
+    ] {
+        assert_eq!(slope(&with(&base, &both_ways)).0, 0, "{both_ways}");
+    }
+    let told = read_config(&with(&base, &json!({"is_causal": false})).to_string()).unwrap();
+    assert!(told.warnings().iter().any(|warning| warning.field == "is_causal"));
+    for one_way in [
+        json!({"model_type": "qwen2", "is_causal": true}),
+        json!({"model_type": "qwen3", "use_bidirectional_attention": "vision"}),
+    ] {
+        assert_eq!(slope(&with(&base, &one_way)).0, 2 * 2 * 2 * 64 * 2, "{one_way}");
+    }
+}
+
+/// Names that say nothing of experts are not theirs, and a group size makes linear layers of Ling's classes alone.
+#[test]
+fn a_foreign_name_is_no_rule() {
+    let llama = json!({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 64, "hidden_size": 256, "dtype": "bfloat16"});
+    for foreign in
+        [json!({"layer_group_size": 2}), json!({"n_shared_kv_layers": 8}), json!({"n_routed_kv": 3})]
+    {
+        let config = with(&llama, &foreign);
+        assert_eq!(slope(&config).0, 2 * 2 * 2 * 64 * 2, "{foreign}");
+        assert!(read_config_text(&config.to_string(), Unknown::Refuse).is_err(), "{foreign}");
+    }
+    let error = read_config(&with(&llama, &json!({"model_type": 7})).to_string()).unwrap_err().to_string();
+    assert!(error.starts_with("model_type: expected a text"), "{error}");
+}

@@ -186,3 +186,25 @@ fn delta_states_have_the_convolutions_format_before_0_17() {
     assert_eq!(of_state("vllm@0.16.0"), (544.0, true));
     assert_eq!(of_state("vllm@0.17.1"), (1056.0, false));
 }
+
+/// Llama-3.1-8B: 131,072 tokens need 16 GiB and 8 GiB are there, so `_check_enough_kv_cache_memory` ends the start, and no capacity
+/// is printed: 8 GiB hold 65,536 tokens, of which 0.29 and later leave a block of 16 out.
+#[test]
+fn a_refused_start_prints_no_capacity() {
+    let asked = [("available_kv_bytes", "8589934592"), ("gpu", "H100")];
+    let report = report_of(&catalogued("llama-3.1-8b"), "vllm@0.33", &asked);
+    assert_eq!(
+        report.log_lines,
+        [
+            "ValueError: To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache is needed, which is \
+             larger than the available KV cache memory (8.0 GiB). Based on the available memory, the estimated maximum model length \
+             is 65520."
+        ]
+    );
+    let told = |warning: &&kvscope_sizing::Warning| warning.field == "available_kv_bytes";
+    assert!(report.warnings.iter().find(told).unwrap().message.contains("vLLM refuses to start"));
+    let fits = [("available_kv_bytes", "8589934592"), ("gpu", "H100"), ("max_model_len", "65520")];
+    let report = report_of(&catalogued("llama-3.1-8b"), "vllm@0.33", &fits);
+    assert!(report.log_lines[0].starts_with("GPU KV cache size: "), "{:?}", report.log_lines);
+    assert!(!report.warnings.iter().any(|warning| told(&warning)));
+}

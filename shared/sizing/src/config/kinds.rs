@@ -1,6 +1,7 @@
 //! What kind each layer is, from whichever of a dozen fields the config uses to say so.
 
 mod checks;
+mod encoders;
 mod windows;
 
 use serde_json::Value;
@@ -12,6 +13,7 @@ use crate::fact::Fact;
 use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
+pub(super) use encoders::keeps_nothing;
 pub(super) use windows::window;
 use windows::{chunked, sliding};
 
@@ -61,6 +63,10 @@ pub(super) fn read_kinds(
     }
     checks::refuse_package_config(fields)?;
     let keeps_nothing = keeps_nothing(fields)?;
+    if let Some(both_ways) = encoders::sees_both_ways(fields)? {
+        let what = "every token sees those behind it too, so the model runs as an encoder and keeps nothing";
+        warnings.push(Warning::new(both_ways, what));
+    }
     let readers: &[Reader] = if keeps_nothing { &[] } else { &READERS };
     for reader in readers {
         if let Some(kinds) = reader(fields, count, warnings)? {
@@ -83,12 +89,6 @@ pub(super) fn read_kinds(
     let kinds = by_rule(fields, total, warnings)?;
     checks::unused_chunks(fields, &kinds);
     checks::beside_encoder(fields, kinds)
-}
-
-/// Whether the model is an encoder by its class, which no list of layers changes.
-pub(super) fn keeps_nothing(fields: &Fields<'_>) -> Result<bool> {
-    Ok(class_defaults::is_encoder(fields.model_type())
-        && !fields.flag("is_decoder")?.is_some_and(|(_, on)| on))
 }
 
 type Reader = fn(&Fields<'_>, Option<&Fact>, &mut Vec<Warning>) -> Result<Option<Kinds>>;
@@ -392,7 +392,8 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
             either(i as u64 % period.get() == offset, LayerKind::Full, LayerKind::Mamba)
         });
     }
-    if let Some(group) = fields.count("layer_group_size")? {
+    let is_of_ling = fields.model_type().is_none_or(|class| class.starts_with("bailing"));
+    if is_of_ling && let Some(group) = fields.count("layer_group_size")? {
         // Every field counts as read, so all are looked at.
         let of_kda = OF_GROUPED_KDA.iter().filter(|key| fields.has(key)).count();
         let tail = total as u64 / group.get() * group.get();

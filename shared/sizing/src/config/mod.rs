@@ -100,6 +100,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
     for found in doubts.twice {
         strict::report_doubt(given_twice(found), unknown, &mut warnings)?;
     }
+    fields.without_reading(|| fields.text("model_type"))?;
     let dtype = model_dtype(&fields, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;

@@ -104,19 +104,40 @@ impl Engine {
     /// the newest.
     pub fn warning(&self) -> Option<Warning> {
         let asked = self.asked.as_ref()?;
-        let older = |version: &Version| self.kind.oldest().is_some_and(|oldest| newer(oldest, &version.0));
-        let (taken, which) = match &self.version {
-            None => (self.kind.newest()?, "newest"),
-            Some(version) if older(version) => (self.kind.oldest()?, "oldest"),
-            Some(_) => return None,
-        };
-        let taken = taken.iter().map(u32::to_string).collect::<Vec<_>>().join(".");
+        let (taken, which) = self.in_place_of_asked()?;
+        let taken = shown(taken);
         let message = format!(
             "no rules are known for {} {asked}; those of {taken}, the {which} known, are taken",
             self.kind.name()
         );
         Some(Warning::new("engine", message))
     }
+}
+
+impl Engine {
+    /// The known version that stands for an unknown one, and which it is: where none was asked for, the newest.
+    fn in_place_of_asked(&self) -> Option<(&'static [u32], &'static str)> {
+        let older = |version: &Version| self.kind.oldest().is_some_and(|oldest| newer(oldest, &version.0));
+        match &self.version {
+            None => Some((self.kind.newest()?, "newest")),
+            Some(version) if older(version) => Some((self.kind.oldest()?, "oldest")),
+            Some(_) => None,
+        }
+    }
+
+    /// The engine with the version whose rules answer: the one asked for, or a known one in its place. `None` where rules do not
+    /// go by version.
+    pub fn rules(&self) -> Option<String> {
+        self.kind.newest()?;
+        Some(match self.in_place_of_asked() {
+            Some((taken, _)) => format!("{}@{}", self.kind.name(), shown(taken)),
+            None => self.to_string(),
+        })
+    }
+}
+
+fn shown(version: &[u32]) -> String {
+    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
 impl Version {
@@ -156,7 +177,7 @@ impl FromStr for Engine {
         let Some(kind) = kind else {
             let known: Vec<&str> = EngineKind::ALL.into_iter().map(EngineKind::name).collect();
             let what = format!(
-                "unknown engine {name:?}; known: {} (vllm and sglang also with @version)",
+                "unknown engine {name:?}; known: {} (vllm, sglang and transformers also with @version)",
                 known.join(", ")
             );
             return Err(Error::setting("engine", what));

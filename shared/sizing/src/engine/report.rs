@@ -58,18 +58,9 @@ pub struct Padding {
 }
 
 impl EngineReport {
-    /// The engine at the version whose rules answered: the newest known where none is named. `None` where rules do not go
-    /// by version, or where a warning says which were taken.
+    /// The engine at the version whose rules answered. `None` where rules do not go by version.
     pub fn rules(&self) -> Option<String> {
-        let newest = self.engine.kind().newest()?;
-        if self.engine.warning().is_some() {
-            return None;
-        }
-        let named = self.engine.to_string();
-        if named.contains('@') {
-            return Some(named);
-        }
-        Some(format!("{named}@{}", newest.iter().map(u32::to_string).collect::<Vec<_>>().join(".")))
+        self.engine.rules()
     }
 
     /// The words for a figure, with the longest length that it is for.

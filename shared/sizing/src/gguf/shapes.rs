@@ -36,7 +36,9 @@ impl<'k, 'm> Shapes<'k, 'm> {
         let query_heads = keys.per_layer(QUERY_HEADS, all)?;
         let mut kv_heads = keys.per_layer(KV_HEADS, all)?;
         if kv_heads.is_none() && query_heads.is_some() {
-            if !keys.has("attention.kv_lora_rank") {
+            let has_heads =
+                query_heads.as_ref().is_some_and(|heads| (0..all).any(|layer| heads.at(layer).get() > 0));
+            if has_heads && !keys.has("attention.kv_lora_rank") {
                 warnings.push(Warning::new(
                     keys.name(KV_HEADS),
                     "absent; every query head keeps K and V of its own (MHA)",

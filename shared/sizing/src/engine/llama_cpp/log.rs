@@ -5,8 +5,9 @@ use super::cells::Cells;
 use super::layers::Cache;
 use crate::{Bytes, Result};
 
-/// One line a cache, as `llama_kv_cache` and `llama_memory_recurrent` print them.
-pub(super) fn lines(caches: &[Cache], cells: &Cells) -> Result<Vec<String>> {
+/// One line a cache, as `llama_kv_cache` and `llama_memory_recurrent` print them: the former counts its own layers, the latter all
+/// `model_layers` of the model (`hparams.n_layer()` of `src/llama-memory-recurrent.cpp`).
+pub(super) fn lines(caches: &[Cache], cells: &Cells, model_layers: usize) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for role in [Role::Full, Role::Window, Role::Compressed, Role::Index] {
         // One object holds all layers of one size, and prints one line.
@@ -21,7 +22,7 @@ pub(super) fn lines(caches: &[Cache], cells: &Cells) -> Result<Vec<String>> {
     }
     let states: Vec<&Cache> = caches.iter().filter(|cache| cache.role == Role::State).collect();
     if !states.is_empty() {
-        lines.push(state_line(&states, cells)?);
+        lines.push(state_line(&states, cells, model_layers)?);
     }
     Ok(lines)
 }
@@ -48,17 +49,16 @@ fn cache_line(own: &[&Cache], cells: &Cells) -> Result<String> {
     ))
 }
 
-fn state_line(states: &[&Cache], cells: &Cells) -> Result<String> {
+fn state_line(states: &[&Cache], cells: &Cells, model_layers: usize) -> Result<String> {
     let part = |side: fn(&Cache) -> Bytes| -> Result<Bytes> {
         states.iter().try_fold(Bytes::ZERO, |total, cache| {
             total.plus(side(cache).times(cache.copies)?.times(cache.layers)?)
         })
     };
     let (r, s) = (part(|cache| cache.k)?, part(|cache| cache.v)?);
-    let layers: u64 = states.iter().map(|cache| cache.layers).sum();
     let [r_format, s_format] = states[0].formats;
     Ok(format!(
-        "llama_memory_recurrent: size = {:7.2} MiB ({:6} cells, {layers:3} layers, {:2} seqs), R ({r_format}): {:7.2} MiB, S ({s_format}): {:7.2} MiB",
+        "llama_memory_recurrent: size = {:7.2} MiB ({:6} cells, {model_layers:3} layers, {:2} seqs), R ({r_format}): {:7.2} MiB, S ({s_format}): {:7.2} MiB",
         mib(r.plus(s)?),
         cells.sequences,
         cells.sequences,

@@ -313,7 +313,7 @@ impl Profile for LlamaPlan<'_> {
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {
-        log::lines(&self.caches, &self.cells)
+        log::lines(&self.caches, &self.cells, self.query.architecture.layer_count())
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -108,18 +108,26 @@ impl VllmPlan<'_> {
 
     /// The longest request up to `limit` that passes the fit check on every rank; 0 where none does.
     pub(super) fn longest_length(&self, limit: u64) -> Result<u64> {
+        self.available()?;
+        Ok(largest_fitting(limit, |length| self.starts_with(length).unwrap_or(false)))
+    }
+
+    /// Whether the fit check passes on every rank with requests of `length` tokens.
+    ///
+    /// # Errors
+    ///
+    /// An overflow, or no size of the pool.
+    pub(super) fn starts_with(&self, length: u64) -> Result<bool> {
         let available = self.available()?;
         if self.rules.fit_check != FitCheck::Groups {
-            let fits = |length| self.needed_bytes(length).is_ok_and(|needed| needed.get() <= available);
-            return Ok(largest_fitting(limit, fits));
+            return Ok(self.needed_bytes(length)?.get() <= available);
         }
-        let mut longest = limit;
-        for bytes in self.ranks.block_bytes().iter().copied().filter(|bytes| *bytes > 0) {
+        let blocks = self.blocks(length);
+        let mut pages = self.ranks.block_bytes().iter().copied().filter(|bytes| *bytes > 0);
+        Ok(pages.all(|bytes| {
             let reserved = if self.rules.null_block_in_check { bytes } else { 0 };
-            let usable = available.saturating_sub(reserved) / bytes;
-            longest = largest_fitting(longest, |length| self.blocks(length) <= usable);
-        }
-        Ok(longest)
+            blocks <= available.saturating_sub(reserved) / bytes
+        }))
     }
 
     fn available(&self) -> Result<u64> {

@@ -1,6 +1,8 @@
 //! The lines about memory that vLLM prints at start-up.
 
 use super::VllmPlan;
+use super::rules::FitCheck;
+use crate::warning::Warning;
 use crate::{Result, group_digits};
 
 impl VllmPlan<'_> {
@@ -23,6 +25,10 @@ impl VllmPlan<'_> {
         if self.grouping.groups.is_empty() {
             return Ok(lines);
         }
+        if let Some(refusal) = self.refusal()? {
+            lines.push(refusal);
+            return Ok(lines);
+        }
         let tokens = group_digits(self.logged_tokens(length)?);
         let concurrency = self.max_concurrency(length)?;
         let length = group_digits(length);
@@ -34,6 +40,49 @@ impl VllmPlan<'_> {
             lines.extend([size, requests]);
         }
         Ok(lines)
+    }
+
+    /// What the start ends with where a request of the longest length does not fit (`_check_enough_kv_cache_memory`).
+    ///
+    /// # Errors
+    ///
+    /// An overflow.
+    fn refusal(&self) -> Result<Option<String>> {
+        let (Some(available), Some(length)) = (self.settings.available_kv_bytes, self.max_model_len) else {
+            return Ok(None);
+        };
+        if self.grouping.groups.is_empty() || self.starts_with(length)? {
+            return Ok(None);
+        }
+        let gib = |bytes: u64| {
+            let gib = bytes as f64 / f64::from(1_u32 << 30);
+            match self.rules.fit_check {
+                FitCheck::Layers => format!("{gib:.2}"),
+                _ => format!("{:?}", (gib * 100.0).round() / 100.0),
+            }
+        };
+        let shorter = match self.longest_length(length)? {
+            0 => String::new(),
+            fitting => {
+                format!(" Based on the available memory, the estimated maximum model length is {fitting}.")
+            }
+        };
+        Ok(Some(format!(
+            "ValueError: To serve at least one request with the model's max seq len ({length}), ({} GiB KV cache is needed, which \
+             is larger than the available KV cache memory ({} GiB).{shorter}",
+            gib(self.needed_bytes(length)?.get()),
+            gib(available)
+        )))
+    }
+
+    /// Says so where the memory is too small to start with.
+    pub(super) fn refusal_warning(&self) -> Option<Warning> {
+        let length = self.max_model_len.filter(|length| !self.starts_with(*length).unwrap_or(true))?;
+        let what = format!(
+            "vLLM refuses to start: a request of max_model_len {} does not fit; the figures of its pool are what it would have",
+            group_digits(length)
+        );
+        Some(Warning::new("available_kv_bytes", what))
     }
 
     fn alignment_lines(&self, lines: &mut Vec<String>) -> Result<()> {

@@ -261,7 +261,7 @@ impl Profile for VllmPlan<'_> {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        self.warnings.clone()
+        self.warnings.iter().cloned().chain(self.refusal_warning()).collect()
     }
 }
 
