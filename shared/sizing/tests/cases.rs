@@ -55,6 +55,12 @@ fn answers_of_vllms_own_classes() {
     passes("oracle-vllm", include_str!("data/cases/oracle-vllm.jsonl"), 431);
 }
 
+/// Rows of our own, made by running transformers (see the README beside them): what the caches of its classes hold.
+#[test]
+fn answers_of_transformers_own_caches() {
+    passes("oracle-transformers", include_str!("data/cases/oracle-transformers.jsonl"), 142);
+}
+
 /// What a row leaves in doubt stands in its detail, and a row that cannot be read keeps its name.
 #[test]
 fn a_row_says_what_was_not_used() {

@@ -366,7 +366,7 @@ fn gemma_4_has_global_heads_beside_its_flag_alone() {
 }
 
 /// Embedding models made of decoders: `is_causal: false` (gte-Qwen2; vLLM 0.33, `models/qwen2.py`, takes encoder attention), Gemma's
-/// own field (EmbeddingGemma), and classes that are encoders by themselves; Gemma 4 sees pictures both ways, text one way.
+/// own field (`EmbeddingGemma`), and classes that are encoders by themselves; Gemma 4 sees pictures both ways, text one way.
 #[test]
 fn what_sees_both_ways_keeps_nothing() {
     let base = json!({"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
