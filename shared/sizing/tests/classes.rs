@@ -405,3 +405,16 @@ fn a_foreign_name_is_no_rule() {
     let error = read_config(&with(&llama, &json!({"model_type": 7})).to_string()).unwrap_err().to_string();
     assert!(error.starts_with("model_type: expected a text"), "{error}");
 }
+
+/// Ettin's decoders name no kinds: every third layer from the first sees all, the others half of `local_attention`
+/// (`ModernBertDecoderConfig`): 8 of 22 layers of 12 × 64 × 2 values grow, and 14 keep 64 tokens.
+#[test]
+fn decoders_of_modernbert_look_back_half_as_far() {
+    let config = json!({"model_type": "modernbert-decoder", "hidden_size": 768, "num_hidden_layers": 22,
+        "num_attention_heads": 12, "local_attention": 128, "global_attn_every_n_layers": 3, "dtype": "bfloat16"});
+    let model = read_config(&config.to_string()).unwrap();
+    let state = StateModel::new(&model, &Settings::default()).unwrap();
+    let entry = 2 * 12 * 64 * 2;
+    assert_eq!(state.slope(None).unwrap().whole(), Some(8 * entry));
+    assert_eq!(state.fixed(None).unwrap().get(), 14 * 64 * entry);
+}

@@ -17,6 +17,8 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["gemma3_text", "gemma3"], "sliding_window_pattern", 6),
     (&["inkling_text", "inkling2_text", "inkling2_loop_text"], "sliding_window_pattern", 6),
     (&["afmoe"], "global_attn_every_n_layers", 4),
+    (&["modernbert-decoder"], "global_attn_every_n_layers", 3),
+    (&["modernbert-decoder"], "local_attention", 128),
     (&["qwen2", "qwen3"], "max_window_layers", 28),
     (&["dots1"], "max_window_layers", 62),
     (&["gpt_oss", "granite_swa", "granitemoe_swa", "mimo_v2_flash"], "sliding_window", 128),
@@ -424,6 +426,10 @@ pub(super) fn shares_one_head(model_type: Option<&str>) -> bool {
 
 pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
     model_type.is_some_and(|class| WINDOW_ON_EVERY_LAYER.contains(&class))
+}
+
+pub(super) fn is_modernbert_decoder(model_type: Option<&str>) -> bool {
+    model_type == Some("modernbert-decoder")
 }
 
 /// The class whose layers are local or global by lists of its own.

@@ -38,6 +38,11 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
     if let Some((path, Value::String(pattern))) = fields.find("sliding_window_pattern") {
         return lettered_pattern(&path, pattern, total);
     }
+    if class_defaults::is_modernbert_decoder(fields.model_type())
+        && let Some(period) = fields.count("global_attn_every_n_layers")?
+    {
+        return by("global_attn_every_n_layers", &|index| index.is_multiple_of(period.get()));
+    }
     for key in ["sliding_window_pattern", "global_attn_every_n_layers"] {
         if let Some(period) = fields.count(key)? {
             return by(key, &|index| (index + 1).is_multiple_of(period.get()));
@@ -153,6 +158,9 @@ pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
     if class_defaults::is_gpt_neo(fields.model_type()) {
         return fields.require(&["window_size"], "a local layer");
     }
+    if let Some(half) = half_of_local(fields)? {
+        return Ok(half);
+    }
     let Some((path, list)) = window_list(fields) else { return fields.require(&WINDOWS, "a sliding layer") };
     let mut first: Option<(String, u64)> = None;
     for entry in entries(&path, list) {
@@ -171,6 +179,16 @@ pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
         Some((place, window)) => Ok(Fact::new(window, Source::field(place))),
         None => Err(Error::field(path, "no window in the list, and a sliding layer needs one")),
     }
+}
+
+/// ModernBERT's decoders look back over half of what its encoders see on both sides, which the field counts (transformers 5.19,
+/// `ModernBertDecoderConfig`).
+fn half_of_local(fields: &Fields<'_>) -> Result<Option<Fact>> {
+    if !class_defaults::is_modernbert_decoder(fields.model_type()) {
+        return Ok(None);
+    }
+    let local = fields.count("local_attention")?;
+    Ok(local.map(|local| Fact::derived(local.get() / 2, format!("{} / 2", local.source()))))
 }
 
 /// The windows of a list with their paths; none where an entry says that there is none.
@@ -206,7 +224,7 @@ fn has_window(fields: &Fields<'_>) -> Result<bool> {
     if stated.peek().is_some() && stated.all(|(_, value)| is_none(value)) {
         return Ok(false);
     }
-    Ok(fields.count_any(&WINDOWS)?.is_some())
+    Ok(fields.count_any(&WINDOWS)?.is_some() || half_of_local(fields)?.is_some())
 }
 
 /// Fields that speak of windows in a config without one, and a class whose window is not taken.
