@@ -225,10 +225,10 @@ fn groups_that_do_not_divide_their_heads_are_told() {
 fn a_cache_without_v_prints_the_type_of_v() {
     let architecture = find_entry("deepseek-v3.2").unwrap().architecture().unwrap();
     let mut settings = Settings::default();
-    for (name, value) in [("context", "4096"), ("k_dtype", "q8_0"), ("v_dtype", "q4_0")] {
+    for (name, value) in [("context", "4096"), ("kv_dtype", "q8_0")] {
         settings.set(name, value).unwrap();
     }
     let query = Query::new(&architecture, "llama.cpp".parse().unwrap(), &settings).unwrap();
     let lines = report(&query).unwrap().log_lines;
-    assert!(lines.len() > 1 && lines.iter().all(|line| line.contains("V (q4_0):    0.00 MiB")), "{lines:?}");
+    assert!(lines.len() > 1 && lines.iter().all(|line| line.contains("V (q8_0):    0.00 MiB")), "{lines:?}");
 }

@@ -1,10 +1,52 @@
-//! Formats of one engine that others do not have: they are refused, not sized.
+//! Formats that an engine, or a version of it, does not have: they are refused, not sized.
 
 use super::dtype::dtype_in;
 use super::{EngineKind, Query, has_setting};
 use crate::architecture::Architecture;
 use crate::format::KvFormat;
 use crate::{Error, Result};
+
+/// Formats that a flag takes, each from a version on.
+type Taken = [(KvFormat, &'static [u32])];
+
+/// vLLM's `--kv-cache-dtype` (`CacheDType` of `config/cache.py`, 0.11 to 0.33; of 0.16 to 0.18 nothing was read). 0.11.0 has the
+/// scaled record behind its flag `fp8`.
+const VLLM: &Taken = &[
+    (KvFormat::Bf16, &[]),
+    (KvFormat::F16, &[0, 16]),
+    (KvFormat::Fp8, &[]),
+    (KvFormat::Fp8DsMla, &[]),
+    (KvFormat::Fp8PerTokenHead, &[0, 20]),
+    (KvFormat::Int8PerTokenHead, &[0, 20]),
+    (KvFormat::Int4PerTokenHead, &[0, 25]),
+    (KvFormat::Nvfp4, &[0, 20]),
+];
+
+/// SGLang's (0.5.23, `kv_cache_dtype` of `arg_groups/fields/model.py`); the scaled record is `fp8_e4m3` of DSA and DeepSeek-V4.
+const SGLANG: &Taken = &[
+    (KvFormat::Bf16, &[]),
+    (KvFormat::Fp8, &[]),
+    (KvFormat::Fp8DsMla, &[]),
+    (KvFormat::Nvfp4, &[]),
+    (KvFormat::Mxfp8, &[]),
+];
+
+/// `KvCacheConfig.dtype` of TensorRT-LLM (`auto`, `fp8`, `nvfp4`: NVIDIA/TensorRT-LLM#11487), where `auto` is a model's 2 bytes.
+const TRTLLM: &Taken =
+    &[(KvFormat::Bf16, &[]), (KvFormat::F16, &[]), (KvFormat::Fp8, &[]), (KvFormat::Nvfp4, &[])];
+
+/// What `-ctk` and `-ctv` of llama.cpp take (`common/arg.cpp`, `kv_cache_types`).
+const LLAMA_CPP: &Taken = &[
+    (KvFormat::Bf16, &[]),
+    (KvFormat::F16, &[]),
+    (KvFormat::F32, &[]),
+    (KvFormat::Q8_0, &[]),
+    (KvFormat::Q5_1, &[]),
+    (KvFormat::Q5_0, &[]),
+    (KvFormat::Q4_1, &[]),
+    (KvFormat::Q4_0, &[]),
+    (KvFormat::Iq4Nl, &[]),
+];
 
 /// Which formats are llama.cpp's quantised types.
 pub(super) trait GgmlBlocks {
@@ -18,50 +60,55 @@ impl GgmlBlocks for KvFormat {
     }
 }
 
-/// What `-ctk` and `-ctv` of llama.cpp take (`common/arg.cpp`, `kv_cache_types`).
-fn is_of_llama_cpp(format: KvFormat) -> bool {
-    format.is_ggml_block() || matches!(format, KvFormat::F32 | KvFormat::F16 | KvFormat::Bf16)
-}
-
-/// Refuses formats that the query's engine has no kernels for: ggml's quantised blocks in vLLM, SGLang and TensorRT-LLM
-/// (their `--kv-cache-dtype` lists none of them), and all but ggml's own types in llama.cpp.
+/// Refuses formats that the query's engine does not take at its version. The dtype that it runs the model in is always one.
 ///
 /// # Errors
 ///
 /// The first such setting.
 pub(super) fn check(query: &Query<'_>) -> Result<()> {
     let kind = query.engine.kind();
-    if matches!(kind, EngineKind::Logical | EngineKind::Transformers) {
-        return one_format(query);
-    }
+    let taken = match kind {
+        EngineKind::Vllm => VLLM,
+        EngineKind::SgLang => SGLANG,
+        EngineKind::TrtLlm => TRTLLM,
+        EngineKind::LlamaCpp => LLAMA_CPP,
+        EngineKind::Logical | EngineKind::Transformers => return one_format(query),
+    };
     let settings = query.settings;
     let asked = [
         ("kv_dtype", settings.kv_dtype),
         ("k_dtype", settings.k_dtype),
         ("v_dtype", settings.v_dtype),
-        ("cross_dtype", settings.cross_dtype),
+        // Elsewhere no flag says it.
+        (
+            "cross_dtype",
+            settings.cross_dtype.filter(|format| kind == EngineKind::LlamaCpp || format.is_ggml_block()),
+        ),
     ];
     // llama.cpp stores what is neither K nor V in K's type.
     let has_entries = kind != EngineKind::LlamaCpp && query.architecture.keeps_entries();
     let kv_is_used = has_entries || !settings.names_both_sides();
+    // A launch may run the model in the dtype that its config states.
+    let own = [dtype_in(query.architecture, kind).format, query.architecture.dtype()].map(KvFormat::from);
+    let of_version =
+        || taken.iter().filter(|(_, first)| query.engine.at_least(first)).map(|(format, _)| *format);
+    let is_own = |format| kind != EngineKind::LlamaCpp && own.contains(&format);
     for (name, format) in asked {
         let Some(format) = format.filter(|_| name != "kv_dtype" || kv_is_used) else { continue };
-        if kind == EngineKind::LlamaCpp && !is_of_llama_cpp(format) {
-            let known: Vec<&str> =
-                KvFormat::all().filter(|(_, known)| is_of_llama_cpp(*known)).map(|(name, _)| name).collect();
-            let what = format!("{} is no type of llama.cpp; it stores {}", format.name(), known.join(", "));
-            return Err(Error::setting(name, what));
-        }
-        if kind != EngineKind::LlamaCpp && format.is_ggml_block() {
-            let what = format!(
-                "{} is a type of llama.cpp, which {} does not store; use bf16 or fp8",
-                format.name(),
-                kind.name()
-            );
-            return Err(Error::setting(name, what));
+        if !is_own(format) && of_version().all(|known| known != format) {
+            return Err(Error::setting(name, refusal(query, format, of_version())));
         }
     }
     one_format(query)
+}
+
+fn refusal(query: &Query<'_>, format: KvFormat, taken: impl Iterator<Item = KvFormat>) -> String {
+    let (name, engine) = (format.name(), &query.engine);
+    if format.is_ggml_block() {
+        return format!("{name} is a type of llama.cpp, which {engine} does not store; use bf16 or fp8");
+    }
+    let taken = taken.map(KvFormat::name).collect::<Vec<_>>().join(", ");
+    format!("{name} is no type of {engine}; it stores {taken}")
 }
 
 /// Refuses K and V in two formats where the engine has one flag for both.
@@ -182,12 +229,51 @@ mod tests {
         for name in ["kv_dtype", "k_dtype", "v_dtype"] {
             for foreign in ["fp8", "int8_per_token_head", "nvfp4", "fp8_ds_mla"] {
                 let error = refusal(HEADS, "llama.cpp", &[(name, foreign)]).unwrap();
-                let start = format!("{name}: {foreign} is no type of llama.cpp; it stores bf16, f16, f32, ");
+                let start =
+                    format!("{name}: {foreign} is no type of llama.cpp; it stores bf16, f16, f32, q8_0");
                 assert!(error.starts_with(&start), "{error}");
             }
             for own in ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"] {
                 assert_eq!(refusal(HEADS, "llama.cpp", &[(name, own)]), None, "{own}");
             }
+        }
+    }
+
+    /// `CacheDType` of `config/cache.py`: 0.19.1 has no scales of a token and head, 0.20.0 has those of 8 bits and nvfp4, 0.24.0
+    /// no int4, 0.25.1 it; 0.15.1 has no float16, and none of 0.11 to 0.33 has f32 or mxfp8.
+    #[test]
+    fn a_format_is_refused_before_the_release_that_brings_it() {
+        for (format, without, with) in [
+            ("int8_per_token_head", "vllm@0.19.1", "vllm@0.20.0"),
+            ("fp8_per_token_head", "vllm@0.11", "vllm@0.20"),
+            ("nvfp4", "vllm@0.19.1", "vllm@0.20.0"),
+            ("int4_per_token_head", "vllm@0.24", "vllm@0.25.1"),
+            ("f16", "vllm@0.15.1", "vllm@0.19.1"),
+        ] {
+            let error = refusal(HEADS, without, &[("kv_dtype", format)]).unwrap();
+            let start = format!("kv_dtype: {format} is no type of {without}; it stores bf16");
+            assert!(error.starts_with(&start), "{error}");
+            assert_eq!(refusal(HEADS, with, &[("kv_dtype", format)]), None, "{format}");
+        }
+        for (engine, format) in [
+            ("vllm@0.33", "mxfp8"),
+            ("vllm@0.33", "f32"),
+            ("sglang", "int8_per_token_head"),
+            ("sglang", "int4_per_token_head"),
+            ("sglang", "f16"),
+            ("trtllm", "mxfp8"),
+            ("trtllm", "fp8_per_token_head"),
+        ] {
+            assert!(refusal(HEADS, engine, &[("kv_dtype", format)]).is_some(), "{engine} {format}");
+        }
+    }
+
+    /// `auto` is the dtype of the model, whatever the flag lists (`resolve_kv_cache_dtype_string`).
+    #[test]
+    fn the_format_that_the_model_runs_in_is_never_refused() {
+        let half = HEADS.replacen('{', r#"{"torch_dtype": "float16", "#, 1);
+        for engine in ["vllm@0.15.1", "sglang"] {
+            assert_eq!(refusal(&half, engine, &[("kv_dtype", "f16")]), None, "{engine}");
         }
     }
 
@@ -201,6 +287,29 @@ mod tests {
         }
         assert_eq!(refusal(HEADS, "llama.cpp", &[("k_dtype", "q4_0"), off]), None);
         assert_eq!(refusal(HEADS, "llama.cpp", &[("kv_dtype", "f16"), off]), None);
-        assert_eq!(refusal(LATENT, "llama.cpp", &[("kv_dtype", "q8_0"), off]), None, "no V is kept");
+        // The type of V is checked though latents have none.
+        assert!(refusal(LATENT, "llama.cpp", &[("kv_dtype", "q8_0"), off]).is_some());
+    }
+
+    /// `llama_init_from_model`: "model does not support different K and V cache types" for latents, and a K type whose
+    /// blocks do not divide `n_embd_head_k`, here 48; rows of 8 such heads would be whole blocks.
+    #[test]
+    fn types_of_llama_cpp_fit_the_model() {
+        let narrow = HEADS.replace("\"head_dim\": 64", "\"head_dim\": 48");
+        for (config, pairs, start) in [
+            (LATENT, &[("k_dtype", "q8_0")] as &[_], "k_dtype: llama.cpp refuses K and V of different"),
+            (LATENT, &[("v_dtype", "q8_0")], "v_dtype: llama.cpp refuses K and V of different"),
+            (
+                &narrow,
+                &[("k_dtype", "q8_0")],
+                "k_dtype: q8_0 has blocks of 32 values, which do not divide a head of 48",
+            ),
+            (&narrow, &[("v_dtype", "q4_0")], "v_dtype: q4_0 has blocks of 32"),
+        ] {
+            let error = refusal(config, "llama.cpp", pairs).unwrap();
+            assert!(error.starts_with(start), "{error}");
+        }
+        assert_eq!(refusal(LATENT, "llama.cpp", &[("kv_dtype", "q8_0")]), None);
+        assert_eq!(refusal(&narrow, "llama.cpp", &[("kv_dtype", "bf16")]), None);
     }
 }

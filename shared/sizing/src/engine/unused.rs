@@ -239,7 +239,7 @@ mod tests {
             let plain: Vec<_> = architectures.iter().map(|own| asked(own, kind, &usual())).collect();
             for name in Settings::NAMES {
                 let mut settings = usual();
-                settings.set(name, other_value(name)).unwrap();
+                settings.set(name, other_value(kind, name)).unwrap();
                 // A format of its own is refused where K and V have one.
                 let mut told_or_changed = APART.contains(name) && !has_setting(kind, name);
                 for (own, plain) in architectures.iter().zip(&plain) {
@@ -276,20 +276,21 @@ mod tests {
         settings
     }
 
-    fn other_value(name: &str) -> &'static str {
+    fn other_value(kind: EngineKind, name: &str) -> &'static str {
         match name {
             "context" => "5000",
             "batch" => "3",
             // TensorRT-LLM has a data-parallel group for each of the ranks of `usual`.
             "n_seq_max" | "dp" => "4",
             "mla_storage" => "expanded",
-            "kv_dtype" | "k_dtype" | "v_dtype" | "cross_dtype" => "f32",
+            "kv_dtype" | "k_dtype" | "v_dtype" | "cross_dtype" if kind == EngineKind::LlamaCpp => "f32",
+            "kv_dtype" | "k_dtype" | "v_dtype" | "cross_dtype" => "fp8",
             "index_dtype" => "fp4",
             "state_dtype" | "conv_dtype" => "f16",
             "gdn_prefill_backend" => "triton",
             "mamba_cache_mode" => "none",
             "naive" => "all_layers_full",
-            "mamba_radix_strategy" => "extra_buffer",
+            "mamba_radix_strategy" => "extra_buffer_lazy",
             "swa_full_tokens_ratio" => "0.5",
             "gpu" => "B200",
             "available_kv_bytes" => "300GB",

@@ -10,8 +10,9 @@ const CELL_PADDING: u64 = 256;
 /// Sequences that one context can have (`LLAMA_MAX_SEQ` of `llama-cparams.h`; `llama_context` throws beyond it).
 pub(super) const MOST_SEQUENCES: u64 = 256;
 
-/// Tokens of one physical batch where nothing is set.
+/// Tokens of one physical batch where nothing is set, and of one logical batch, of which it is a part (`llama_context_default_params`).
 const DEFAULT_UBATCH: u64 = 512;
+const DEFAULT_BATCH: u64 = 2048;
 
 /// The cells of one context, in tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -56,11 +57,13 @@ impl Cells {
             return Err(Error::setting(field, what));
         }
         let unified = settings.kv_unified.unwrap_or(false);
-        let total = settings
-            .n_ctx
-            .or(query.context.map(crate::Tokens::get))
-            .or_else(|| query.architecture.max_context().map(crate::Fact::get))
-            .ok_or_else(|| needed("n_ctx"))?;
+        // `-c 0` is the length that the model was trained on.
+        let trained = || query.architecture.max_context().map(crate::Fact::get);
+        let asked = match settings.n_ctx {
+            Some(0) => None,
+            asked => asked.or(query.context.map(crate::Tokens::get)),
+        };
+        let total = asked.or_else(trained).ok_or_else(|| needed("n_ctx"))?;
         let (asked, streams) = if unified { (total, 1) } else { (padded(total)? / sequences, sequences) };
         if asked == 0 {
             return Err(Error::setting("n_ctx", format!("{total} cells for {sequences} sequences")));
@@ -93,6 +96,14 @@ impl Cells {
                 query.batch
             );
             warnings.push(Warning::new("n_seq_max", message));
+        }
+        if self.ubatch > DEFAULT_BATCH {
+            let message = format!(
+                "{} tokens, and llama.cpp takes no more than a logical batch has, which is {DEFAULT_BATCH} unless -b says more; it is \
+                 taken to",
+                self.ubatch
+            );
+            warnings.push(Warning::new("n_ubatch", message));
         }
         let in_stream = if self.unified { query.batch.min(self.sequences).max(1) } else { 1 };
         let needed = query.context.map(|context| context.get().saturating_mul(in_stream));

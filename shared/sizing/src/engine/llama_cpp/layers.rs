@@ -143,13 +143,8 @@ fn widest_v(rank: &RankState, formats: &Formats) -> Result<Option<Bytes>> {
     Ok(widest)
 }
 
-/// Whether any layer keeps V apart from K.
-pub(super) fn has_v_rows(rank: &RankState, settings: &Settings) -> bool {
-    rank.classes().iter().flat_map(|class| &class.mixers).any(|mixer| heads_of(mixer, settings).is_some())
-}
-
 /// The K/V heads that a mixer keeps, those of an expanded latent too.
-fn heads_of<'m>(mixer: &'m Mixer, settings: &Settings) -> Option<Cow<'m, Heads>> {
+pub(super) fn heads_of<'m>(mixer: &'m Mixer, settings: &Settings) -> Option<Cow<'m, Heads>> {
     match mixer {
         Mixer::Full(heads)
         | Mixer::IndexedFull(heads, _)

@@ -22,6 +22,9 @@ use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 use cells::Cells;
 use layers::Cache;
 
+/// Values of one quantised block.
+const GGML_BLOCK: u64 = 32;
+
 /// What llama.cpp allocates for one context.
 pub(super) struct LlamaPlan<'q> {
     query: &'q Query<'q>,
@@ -83,7 +86,7 @@ impl<'q> LlamaPlan<'q> {
             warnings.push(Warning::new(name, message));
         }
         warnings.extend(cells.too_few(query));
-        formats_are_accepted(&settings, &rank)?;
+        formats_are_accepted(query, &settings, &rank)?;
         let caches = layers::caches(&rank, &formats, &cells)?;
         Ok(Self { query, settings, rank, cells, caches, warnings })
     }
@@ -169,17 +172,41 @@ fn has_state(rank: &RankState) -> bool {
     rank.classes().iter().flat_map(|class| &class.components).any(states)
 }
 
-/// V is stored transposed without flash attention, which quantised types cannot be (`llama_init_from_model`: "V cache
-/// quantization requires `flash_attn`"). A K-only cache has no V to refuse.
-fn formats_are_accepted(settings: &Settings, rank: &RankState) -> Result<()> {
-    let v = settings.v_dtype.filter(super::formats::GgmlBlocks::is_ggml_block);
-    match v {
-        Some(format) if settings.flash_attn == Some(false) && layers::has_v_rows(rank, settings) => {
-            let what = format!("{} V needs flash attention, which flash_attn=false turns off", format.name());
-            Err(Error::setting("v_dtype", what))
-        }
-        _ => Ok(()),
+/// What `llama_init_from_model` refuses of types: K and V of two for latents, which have no V of their own; quantised V without
+/// flash attention, where it is stored transposed; and heads with it that quantised blocks do not divide.
+fn formats_are_accepted(query: &Query<'_>, settings: &Settings, rank: &RankState) -> Result<()> {
+    let mixers = || rank.classes().iter().flat_map(|class| &class.mixers);
+    let [k, v] = [settings.kv_dtype, settings.v_dtype];
+    let is_latent = |mixer: &Mixer| match mixer {
+        Mixer::Mla(_) | Mixer::Dsa { .. } => settings.mla_storage != Some(MlaStorage::Expanded),
+        Mixer::Compressed(_) => true,
+        _ => false,
+    };
+    let one_type = mixers().any(is_latent);
+    if one_type && k != v {
+        let name = if query.settings.k_dtype.is_some() { "k_dtype" } else { "v_dtype" };
+        let what = "llama.cpp refuses K and V of different types for latents; set kv_dtype alone";
+        return Err(Error::setting(name, what));
     }
+    let quantised = |format: Option<KvFormat>| format.filter(super::formats::GgmlBlocks::is_ggml_block);
+    if settings.flash_attn == Some(false) {
+        let Some(format) = quantised(v) else { return Ok(()) };
+        let what = format!("{} V needs flash attention, which flash_attn=false turns off", format.name());
+        return Err(Error::setting("v_dtype", what));
+    }
+    for heads in mixers().filter_map(|mixer| layers::heads_of(mixer, settings)) {
+        for (name, format, width) in [("k_dtype", k, &heads.k_width), ("v_dtype", v, &heads.v_width)] {
+            let Some(format) = quantised(format).filter(|_| width.get() % GGML_BLOCK != 0) else { continue };
+            let what = format!(
+                "{} has blocks of {GGML_BLOCK} values, which do not divide a head of {} ({}); llama.cpp refuses this; set f16",
+                format.name(),
+                width.get(),
+                width.source()
+            );
+            return Err(Error::setting(name, what));
+        }
+    }
+    Ok(())
 }
 
 impl Profile for LlamaPlan<'_> {
