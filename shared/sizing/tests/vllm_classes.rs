@@ -78,8 +78,8 @@ fn states_of_prefixes_are_kept_by_version_and_class() {
             "state_size": 16, "conv_kernel": 4, "torch_dtype": "bfloat16"}"#,
     )
     .unwrap();
-    assert_eq!(mode(&without_attention, "vllm", &[]), "none");
-    assert_eq!(mode(&without_attention, "vllm", &[prefixes]), "align");
+    assert_eq!(mode(&without_attention, "vllm@0.31", &[]), "none");
+    assert_eq!(mode(&without_attention, "vllm@0.31", &[prefixes]), "align");
 }
 
 /// vLLM 0.15.1 (`HybridAttentionMambaModelConfig`): a state of 394 tokens takes two chunks of 256. Here 1557 tokens are seven chunks of 256.

@@ -1,8 +1,13 @@
 //! Launches that vLLM refuses, in its own rules.
 
+use super::Setup;
+use super::group::Grouping;
+use super::spec::{Flight, Kind};
 use crate::engine::Query;
 use crate::engine::pipeline::pipeline_ranks;
-use crate::mixer::{Heads, Mixer};
+use crate::format::KvFormat;
+use crate::mixer::{Generation, Heads, Mixer};
+use crate::settings::MambaCacheMode;
 use crate::{Error, Result};
 
 /// Refuses ranks that vLLM does not start with, and pipeline ranks without a layer.
@@ -61,6 +66,76 @@ pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+impl Setup<'_> {
+    /// Refuses what is only known once the caches are laid out.
+    ///
+    /// # Errors
+    ///
+    /// The setting that does not fit.
+    pub(super) fn check_layout(&self, grouping: &Grouping, flight: Flight, block: u64) -> Result<()> {
+        self.check_latents()?;
+        self.check_shared_tokens(grouping)?;
+        let has_states = || has(grouping, |kind| matches!(kind, Kind::State { .. }));
+        let batch = flight.encoder_tokens;
+        if !self.rules.block_in_batch
+            || self.cache_mode != MambaCacheMode::Align
+            || block <= batch
+            || !has_states()
+        {
+            return Ok(());
+        }
+        let what = format!(
+            "a batch of {batch} tokens has no room for a block of {block}; this version of vLLM refuses this \
+             (`validate_block_size`); set {block} or more"
+        );
+        Err(Error::setting("max_num_batched_tokens", what))
+    }
+
+    /// `validate_nvfp4_kv_cache_with_mla` of `config/vllm.py`; sparse latents have a record of their own from 0.30 on
+    /// (`nvfp4_ds_mla`).
+    fn check_latents(&self) -> Result<()> {
+        let refuses = |mixer: &Mixer| match mixer {
+            Mixer::Mla(_) => !self.keeps_heads_of_latents(),
+            Mixer::Dsa { .. } => !self.rules.sparse_nvfp4,
+            Mixer::Compressed(attention) => attention.generation == Generation::V4,
+            _ => false,
+        };
+        let is_asked = self.settings.k_dtype.or(self.settings.kv_dtype) == Some(KvFormat::Nvfp4);
+        if !is_asked || !self.mixers().any(refuses) {
+            return Ok(());
+        }
+        Err(Error::setting("kv_dtype", "vLLM refuses nvfp4 for these latents; set fp8 or bf16"))
+    }
+
+    /// Context-parallel ranks beside caches whose tokens they cannot share: windows in every version read (0.11 to 0.33,
+    /// `SlidingWindowSpec.max_memory_usage_bytes` of `v1/kv_cache_interface.py`); chunks where prefixes are looked up
+    /// (`ChunkedLocalAttentionManager.find_longest_cache_hit`), and states up to 0.20 (`HybridKVCacheCoordinator`).
+    fn check_shared_tokens(&self, grouping: &Grouping) -> Result<()> {
+        if self.settings.dcp() == 1 {
+            return Ok(());
+        }
+        let is_window = |kind| matches!(kind, Kind::Window { .. } | Kind::LatentWindow { .. });
+        let is_state = |kind| matches!(kind, Kind::State { .. } | Kind::StatePerBlock { .. });
+        let keeps_states = self.cache_mode != MambaCacheMode::None && !self.rules.shares_beside_states;
+        let beside = if has(grouping, is_window) {
+            "sliding windows"
+        } else if self.settings.prefix_caching != Some(false)
+            && has(grouping, |kind| matches!(kind, Kind::Chunk { .. }))
+        {
+            "chunks with prefix caching"
+        } else if keeps_states && has(grouping, is_state) {
+            "states with prefix caching in this version"
+        } else {
+            return Ok(());
+        };
+        Err(Error::setting("dcp", format!("vLLM refuses context-parallel ranks beside {beside}; set 1")))
+    }
+}
+
+fn has(grouping: &Grouping, wanted: impl Fn(Kind) -> bool) -> bool {
+    grouping.groups.iter().flat_map(|group| &group.sets).any(|set| wanted(set.spec.kind))
 }
 
 /// K/V heads of the first such layer; `None` for a model of latents.

@@ -4,7 +4,7 @@
 
 use super::layers::LayerSet;
 use super::packed;
-use super::rules::Rules;
+use super::rules::{Rules, UnequalPages};
 use super::spec::{Flight, Kind, Spec};
 use crate::{Error, Result};
 
@@ -82,8 +82,9 @@ pub(super) fn group(sets: Vec<LayerSet>, policy: Policy) -> Result<Grouping> {
     {
         return Ok(grouping);
     }
-    match equal_pages(sets.clone())? {
+    match equal_pages(sets.clone(), policy.rules.unequal_pages)? {
         Some(sets) => equal_groups(sets, policy.rules.close_groups),
+        None if policy.rules.unequal_pages < UnequalPages::WholeWindows => Err(unequal(&sets)),
         None => full_fallback(sets),
     }
 }
@@ -116,9 +117,9 @@ fn promote(sets: Vec<LayerSet>) -> Result<Vec<LayerSet>> {
     Err(Error::setting("hybrid_manager", "vLLM cannot lay out this mix of layers without it; leave it on"))
 }
 
-/// Makes all pages equal: a larger block where a page divides the largest, else padding. `None` where a latent's page
-/// can have neither.
-fn equal_pages(sets: Vec<LayerSet>) -> Result<Option<Vec<LayerSet>>> {
+/// Makes all pages equal: a larger block where a page divides the largest, else padding. `None` where a page can have
+/// neither in this version.
+fn equal_pages(sets: Vec<LayerSet>, rule: UnequalPages) -> Result<Option<Vec<LayerSet>>> {
     let mut largest = 0;
     for set in &sets {
         largest = set.spec.page()?.max(largest);
@@ -126,21 +127,38 @@ fn equal_pages(sets: Vec<LayerSet>) -> Result<Option<Vec<LayerSet>>> {
     let mut equal = Vec::with_capacity(sets.len());
     for set in sets {
         let page = set.spec.page()?;
+        let padded = Spec { padded: Some(largest), ..set.spec.clone() };
+        let is_latent = matches!(set.spec.kind, Kind::Latent | Kind::Index);
         let spec = if page == largest {
             set.spec
-        } else if set.spec.is_state() {
-            Spec { padded: Some(largest), ..set.spec }
+        } else if set.spec.is_state() && rule >= UnequalPages::PaddedStates {
+            padded
+        } else if rule == UnequalPages::Refused || set.spec.is_state() {
+            return Ok(None);
         } else if page > 0 && largest.is_multiple_of(page) {
             let block = set.spec.block.checked_mul(largest / page);
             Spec { block: block.ok_or_else(|| Error::overflow("tokens of a block"))?, ..set.spec }
-        } else if matches!(set.spec.kind, Kind::Latent | Kind::Index) {
+        } else if is_latent || rule < UnequalPages::PaddedHeads {
             return Ok(None);
         } else {
-            Spec { padded: Some(largest), ..set.spec }
+            padded
         };
         equal.push(LayerSet { spec, layers: set.layers });
     }
     Ok(Some(merge_equal(equal)))
+}
+
+/// A version that has no rule for pages of these sizes.
+fn unequal(sets: &[LayerSet]) -> Error {
+    let mut sizes: Vec<u64> = sets.iter().filter_map(|set| set.spec.page().ok()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes = sizes.into_iter().map(crate::group_digits).collect::<Vec<_>>().join(" and ");
+    let what = format!(
+        "this version of vLLM cannot make layers' pages of {sizes} B equal and refuses to start \
+         (`unify_kv_cache_spec_page_size`); a later version pads them, or set hybrid_manager=false"
+    );
+    Error::setting("engine", what)
 }
 
 /// Keeps the windows beside latents whose pages cannot be made equal like full attention, as the engine then does.
@@ -233,12 +251,36 @@ mod tests {
 
     #[test]
     fn a_smaller_page_gets_more_tokens_or_padding() {
-        let window = Kind::Window { window: 1024, extra: 0 };
-        let equal =
-            equal_pages(vec![set(window, 16_384, 0..5), set(Kind::Full, 8192, 5..6)]).unwrap().unwrap();
+        let (window, newest) = (Kind::Window { window: 1024, extra: 0 }, UnequalPages::WholeWindows);
+        let equal = equal_pages(vec![set(window, 16_384, 0..5), set(Kind::Full, 8192, 5..6)], newest)
+            .unwrap()
+            .unwrap();
         assert_eq!(equal[1].spec.block, 32);
-        let equal = equal_pages(vec![set(window, 520, 0..5), set(Kind::Full, 300, 5..6)]).unwrap().unwrap();
+        let equal =
+            equal_pages(vec![set(window, 520, 0..5), set(Kind::Full, 300, 5..6)], newest).unwrap().unwrap();
         assert_eq!(equal[1].spec.page().unwrap(), 520 * 16);
-        assert!(equal_pages(vec![set(window, 520, 0..5), set(Kind::Latent, 300, 5..6)]).unwrap().is_none());
+        assert!(
+            equal_pages(vec![set(window, 520, 0..5), set(Kind::Latent, 300, 5..6)], newest)
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    /// `unify_kv_cache_spec_page_size` of 0.23.0 raises where a page does not divide the largest, of 0.24.0 pads it, and 0.11 has none;
+    /// `MambaSpec` is padded from 0.26.0 on.
+    #[test]
+    fn older_versions_refuse_pages_that_newer_ones_make_equal() {
+        let window = Kind::Window { window: 1024, extra: 0 };
+        let taken = |full, rule| {
+            equal_pages(vec![set(window, 512, 0..5), set(Kind::Full, full, 5..6)], rule).unwrap().is_some()
+        };
+        assert!(taken(512, UnequalPages::Refused) && !taken(256, UnequalPages::Refused));
+        assert!(taken(256, UnequalPages::LargerBlocks) && !taken(300, UnequalPages::LargerBlocks));
+        assert!(taken(300, UnequalPages::PaddedHeads));
+        let state = |rule| {
+            let sets = vec![set(window, 512, 0..5), set(Kind::State { pages: 1 }, 8, 5..6)];
+            equal_pages(sets, rule).unwrap().is_some()
+        };
+        assert!(state(UnequalPages::PaddedStates) && !state(UnequalPages::PaddedHeads));
     }
 }

@@ -103,7 +103,7 @@ impl<'q> VllmPlan<'q> {
             engine: &query.engine,
             gpu: Gpu::of(settings),
             model_dtype: dtype_in(architecture, EngineKind::Vllm).format,
-            cache_mode: modes::cache_mode(architecture, settings, rules, &mut warnings),
+            cache_mode: modes::cache_mode(architecture, settings, rules, &mut warnings)?,
         };
         warnings.extend(setup.gpu.warning(settings, "chooses back ends, blocks and batches"));
         setup.warn(&mut warnings);
@@ -120,6 +120,8 @@ impl<'q> VllmPlan<'q> {
         let alignment = setup.block_alignment(blocks.attention)?;
         let ranks = Ranks::new(architecture, settings.pp(), &grouping, alignment)?;
         warnings.extend(shown_rank(ranks.layers(), ranks.block_bytes()));
+        let flight = flight(query, rules, &grouping, &mut warnings);
+        setup.check_layout(&grouping, flight, blocks.attention)?;
         let has_states = grouping.groups.iter().flat_map(|group| &group.sets).any(|set| set.spec.is_state());
         Ok(Self {
             settings,
@@ -128,7 +130,7 @@ impl<'q> VllmPlan<'q> {
             batch: query.batch,
             share: Share { layers_on_rank: None, ..Share::of_ranks(query) },
             max_model_len: query.max_model_len().ok(),
-            flight: flight(query, rules, &grouping, &mut warnings),
+            flight,
             blocks,
             before_promotion: match rules.fit_check {
                 FitCheck::Layers => before_promotion.unwrap_or_else(|| grouping.sets()),
@@ -292,6 +294,12 @@ impl Setup<'_> {
             if let Some(last) = rules::last_version_with(class, self.engine) {
                 let what = format!(
                     "this version of vLLM no longer has {class} (last: {last}); the figures follow its planner's rules"
+                );
+                warnings.push(Warning::new("architectures", what));
+            }
+            if let Some(last) = rules::last_version_without(class, self.engine) {
+                let what = format!(
+                    "this version of vLLM has no {class} of its own yet ({last} has none); the figures follow its planner's rules"
                 );
                 warnings.push(Warning::new("architectures", what));
             }

@@ -5,17 +5,22 @@ use crate::architecture::Architecture;
 use crate::mixer::{Mixer, Recurrence};
 use crate::settings::{MambaCacheMode, Settings};
 use crate::warning::Warning;
+use crate::{Error, Result};
 
 /// How states are kept: what is set, else by whether prefixes are.
 ///
 /// Source: vLLM 0.11 to 0.33, `MambaModelConfig` of `model_executor/models/config.py` and `is_prefix_caching_supported` of
 /// `config/model.py`.
+///
+/// # Errors
+///
+/// A mode that the version or the class does not have.
 pub(super) fn cache_mode(
     architecture: &Architecture,
     settings: &Settings,
     rules: Rules,
     warnings: &mut Vec<Warning>,
-) -> MambaCacheMode {
+) -> Result<MambaCacheMode> {
     if architecture.model_type() == Some("zaya") {
         // `ZayaForCausalLM` asserts it.
         if settings.prefix_caching == Some(true)
@@ -25,7 +30,7 @@ pub(super) fn cache_mode(
                 "vLLM refuses to keep prefixes of ZAYA (`models/zaya.py`); its states are kept without them";
             warnings.push(Warning::new("prefix_caching", what));
         }
-        return MambaCacheMode::None;
+        return Ok(MambaCacheMode::None);
     }
     let states = States::of(architecture);
     if states.any && !rules.hybrid_prefixes {
@@ -34,22 +39,28 @@ pub(super) fn cache_mode(
                 "this version of vLLM keeps no prefixes of models with recurrent state (`MambaModelConfig`)";
             warnings.push(Warning::new("prefix_caching", what));
         }
-        return MambaCacheMode::None;
+        return Ok(MambaCacheMode::None);
     }
     if states.any && settings.prefix_caching == Some(false) {
         if settings.mamba_cache_mode.is_some_and(|mode| mode != MambaCacheMode::None) {
             let what = "vLLM takes none where prefixes are not kept (`MambaModelConfig`)";
             warnings.push(Warning::new("mamba_cache_mode", what));
         }
-        return MambaCacheMode::None;
+        return Ok(MambaCacheMode::None);
+    }
+    if states.any && settings.mamba_cache_mode == Some(MambaCacheMode::All) && rules.no_all_mode {
+        let what =
+            "vLLM has no mode all from 0.32 on (`MambaCacheMode` of `config/cache.py`); set align or none";
+        return Err(Error::setting("mamba_cache_mode", what));
     }
     let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
         (Some(MambaCacheMode::All), _) if states.any && !states.may_be_of_every_block => {
-            let what = if architecture.model_type().is_some_and(|class| class.starts_with("qwen")) {
-                "vLLM refuses the mode all for Qwen's linear attention (`models/qwen3_5.py`); set align"
-            } else {
-                "vLLM takes align in place of all for classes other than those of Mamba (`MambaModelConfig`)"
-            };
+            if architecture.model_type().is_some_and(|class| class.starts_with("qwen")) {
+                let what = "vLLM refuses all for Qwen's linear attention (`models/qwen3_5.py`); set align";
+                return Err(Error::setting("mamba_cache_mode", what));
+            }
+            let what =
+                "vLLM takes align in place of all for classes other than those of Mamba (`MambaModelConfig`)";
             warnings.push(Warning::new("mamba_cache_mode", what));
             MambaCacheMode::Align
         }
@@ -71,15 +82,12 @@ pub(super) fn cache_mode(
         }
         (None, Some(false) | None) => MambaCacheMode::None,
     };
-    if states.any && mode == MambaCacheMode::All && rules.no_all_mode {
-        warnings.push(Warning::new("mamba_cache_mode", "this version of vLLM no longer has the mode all"));
-    }
     if states.any && settings.mamba_cache_mode.is_none() && settings.prefix_caching != Some(false) {
         let what = format!("not given; states are kept in mode {} by default", mode.name());
         let field = if settings.prefix_caching.is_some() { "mamba_cache_mode" } else { "prefix_caching" };
         warnings.push(Warning::new(field, what));
     }
-    mode
+    Ok(mode)
 }
 
 /// What the mode goes by.

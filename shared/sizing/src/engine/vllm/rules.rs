@@ -85,6 +85,14 @@ pub(super) struct Rules {
     pub(super) fit_check: FitCheck,
     /// Tokens and concurrency are printed in one line; else in two.
     pub(super) one_capacity_line: bool,
+    /// What becomes of pages of several sizes.
+    pub(super) unequal_pages: UnequalPages,
+    /// Context-parallel ranks can share the tokens beside states that prefixes keep.
+    pub(super) shares_beside_states: bool,
+    /// A batch must have room for a block where prefixes keep the last state (`validate_block_size`).
+    pub(super) block_in_batch: bool,
+    /// Sparse latents have a record of FP4.
+    pub(super) sparse_nvfp4: bool,
 }
 
 /// What the start-up check counts of a request of the longest length.
@@ -98,6 +106,21 @@ pub(super) enum FitCheck {
     FirstGroupOfModel,
     /// Every layer by itself, without the padding of groups (`max_memory_usage_bytes` of the layers).
     Layers,
+}
+
+/// What becomes of pages of several sizes (`unify_kv_cache_spec_page_size`), each with what those before it do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
+pub(super) enum UnequalPages {
+    /// A launch is refused.
+    Refused,
+    /// Pages that divide the largest have larger blocks.
+    LargerBlocks,
+    /// Other pages of K/V heads are padded.
+    PaddedHeads,
+    /// And those of states.
+    PaddedStates,
+    /// Beside latents whose pages can have neither, windows are kept like full attention.
+    WholeWindows,
 }
 
 /// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
@@ -132,14 +155,53 @@ const GONE: &[(&str, &[u32])] = &[
     ("XverseForCausalLM", &[0, 23]),
 ];
 
+/// Model classes that came later than 0.11, with the last version read that has none of their own (`models/registry.py` of the releases
+/// 0.11.0 to 0.12, 0.15.1, 0.19.1, 0.20 and from 0.26 on).
+const NOT_YET: &[(&str, &[u32])] = &[
+    ("BailingMoeV2_5ForCausalLM", &[0, 15]),
+    ("BailingMoeV3ForCausalLM", &[0, 27]),
+    ("Cohere2MoeForCausalLM", &[0, 20]),
+    ("DeepseekV4ForCausalLM", &[0, 19]),
+    ("ExaoneMoeForCausalLM", &[0, 26]),
+    ("Gemma4ForCausalLM", &[0, 15]),
+    ("Gemma4ForConditionalGeneration", &[0, 15]),
+    ("Glm4MoeLiteForCausalLM", &[0, 12]),
+    ("Glm5NextForConditionalGeneration", &[0, 29]),
+    ("GlmMoeDsaForCausalLM", &[0, 15]),
+    ("HYV3ForCausalLM", &[0, 19]),
+    ("KimiLinearForCausalLM", &[0, 11, 0]),
+    ("Lfm2MoeForCausalLM", &[0, 11, 0]),
+    ("MiMoV2FlashForCausalLM", &[0, 12]),
+    ("MiniMaxM2ForCausalLM", &[0, 11, 0]),
+    ("NanbeigeForCausalLM", &[0, 29]),
+    ("OlmoHybridForCausalLM", &[0, 15]),
+    ("OuroForCausalLM", &[0, 11, 0]),
+    ("Qwen3_5ForCausalLM", &[0, 26]),
+    ("Qwen3_5ForConditionalGeneration", &[0, 15]),
+    ("Qwen3_5MoeForCausalLM", &[0, 26]),
+    ("Qwen3_5MoeForConditionalGeneration", &[0, 15]),
+    ("Step3p5ForCausalLM", &[0, 12]),
+];
+
+/// The last version of vLLM known not to have `class` yet, where `engine` is no newer.
+pub(super) fn last_version_without(class: &str, engine: &Engine) -> Option<String> {
+    let (_, last) = NOT_YET.iter().find(|(later, _)| *later == class)?;
+    (!engine.at_least(&next_to(last)?)).then(|| shown(last))
+}
+
 /// The last version of vLLM that had `class`, where `engine` no longer has it.
 pub(super) fn last_version_with(class: &str, engine: &Engine) -> Option<String> {
     let (_, last) = GONE.iter().find(|(gone, _)| *gone == class)?;
-    let (minor, major) = last.split_last()?;
-    let mut next = major.to_vec();
-    next.push(minor + 1);
-    let shown: Vec<String> = last.iter().map(u32::to_string).collect();
-    engine.at_least(&next).then(|| shown.join("."))
+    engine.at_least(&next_to(last)?).then(|| shown(last))
+}
+
+fn next_to(version: &[u32]) -> Option<Vec<u32>> {
+    let (last, before) = version.split_last()?;
+    Some([before, &[last + 1]].concat())
+}
+
+fn shown(version: &[u32]) -> String {
+    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
 impl Rules {
@@ -184,6 +246,10 @@ impl Rules {
         newer_runner: true,
         fit_check: FitCheck::Groups,
         one_capacity_line: true,
+        unequal_pages: UnequalPages::WholeWindows,
+        shares_beside_states: true,
+        block_in_batch: false,
+        sparse_nvfp4: true,
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -206,6 +272,7 @@ impl Rules {
             rules.wide_fp8_blocks = false;
         }
         if before(&[0, 30]) {
+            rules.sparse_nvfp4 = false;
             rules.yarn_unscaled = false;
         }
         if before(&[0, 29]) {
@@ -223,16 +290,27 @@ impl Rules {
         }
         if before(&[0, 27]) {
             rules.latents_of_128 = false;
+            rules.unequal_pages = UnequalPages::PaddedStates;
+            rules.block_in_batch = true;
         }
         // A user's need grew from 45.79 to 70.79 GiB between 0.25.1 and 0.26.
         if before(&[0, 26]) {
             rules.batches_in_flight = false;
+            rules.unequal_pages = UnequalPages::PaddedHeads;
+        }
+        if before(&[0, 24]) {
+            rules.unequal_pages = UnequalPages::LargerBlocks;
+        }
+        // 0.20 has the assertion and 0.26 has not; between them nothing was read.
+        if before(&[0, 21]) {
+            rules.shares_beside_states = false;
         }
         if before(&[0, 22]) {
             rules.drafts_of_all_states = false;
         }
         // 0.15 has the older of both, 0.19.1 the newer; between them nothing was read.
         if before(&[0, 19]) {
+            rules.block_in_batch = false;
             rules.close_groups = (5, 4);
             rules.scaled_rows_everywhere = true;
             rules.fit_check = FitCheck::FirstGroup;
@@ -258,6 +336,7 @@ impl Rules {
             rules.drafts_of_states = false;
         }
         if before(&[0, 12]) {
+            rules.unequal_pages = UnequalPages::Refused;
             rules.close_groups = (1, 1);
         }
         if before(&[0, 11, 1]) {
@@ -331,5 +410,10 @@ mod tests {
         assert_eq!(last("BambaForCausalLM", "vllm@0.23.0"), None);
         assert_eq!(last("MiniMaxM1ForCausalLM", "vllm").as_deref(), Some("0.23"));
         assert_eq!(last("LlamaForCausalLM", "vllm"), None);
+        let without = |class: &str, engine: &str| last_version_without(class, &engine.parse().unwrap());
+        assert_eq!(without("DeepseekV4ForCausalLM", "vllm@0.19.1").as_deref(), Some("0.19"));
+        assert_eq!(without("DeepseekV4ForCausalLM", "vllm@0.20"), None);
+        assert_eq!(without("KimiLinearForCausalLM", "vllm@0.11.0").as_deref(), Some("0.11.0"));
+        assert_eq!(without("KimiLinearForCausalLM", "vllm@0.11.1"), None);
     }
 }
