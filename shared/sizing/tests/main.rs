@@ -36,6 +36,7 @@ mod pools;
 mod prefix;
 mod ranks;
 mod reading;
+mod refusals;
 mod replay;
 mod reserved;
 mod sensitivities;

@@ -198,17 +198,34 @@ fn is_listed(architecture: &Architecture, list: &[(&str, &str)]) -> bool {
     architecture.architectures().iter().any(|own| list.iter().any(|(class, _)| class == own))
 }
 
-/// Tokens of a page: 64 for DSA (times the tokens that share an index key), 256 for DeepSeek-V4, else 1
-/// (`arg_groups/model_overrides`).
-pub(super) fn default_page(architecture: &Architecture) -> u64 {
-    for mixer in architecture.classes().iter().flat_map(|class| &class.mixers) {
-        match mixer {
-            Mixer::Compressed(_) => return 256,
-            Mixer::Dsa { index: Some(index), .. } => return 64 * index.pool.get().max(1),
-            _ => {}
-        }
-    }
-    1
+/// Whether the class's states can be snapshot into an extra buffer; a config without a class is not refused it.
+pub(super) fn may_have_extra_buffer(architecture: &Architecture) -> bool {
+    let is_unnamed = architecture.architectures().is_empty() && architecture.model_type().is_none();
+    is_unnamed || is_listed(architecture, EXTRA_BUFFER)
+}
+
+/// Tokens of a page: what the class forces, whatever is set (`model_overrides/deepseek_v4.py` and `deepseek_v2.py`), else what is set,
+/// else one.
+pub(super) fn page(architecture: &Architecture, settings: &Settings) -> u64 {
+    forced_page(architecture).or(settings.block_size).unwrap_or(1)
+}
+
+/// Says that a page that is set is not taken.
+pub(super) fn page_warning(architecture: &Architecture, settings: &Settings) -> Option<Warning> {
+    let (forced, asked) = forced_page(architecture).zip(settings.block_size)?;
+    (forced != asked).then(|| {
+        let message = format!("{asked} tokens are set, but SGLang takes pages of {forced} for this class");
+        Warning::new("block_size", message)
+    })
+}
+
+/// Tokens of a page of the class: 64 for DSA (times the tokens that share an index key), 256 for DeepSeek-V4.
+fn forced_page(architecture: &Architecture) -> Option<u64> {
+    architecture.classes().iter().flat_map(|class| &class.mixers).find_map(|mixer| match mixer {
+        Mixer::Compressed(_) => Some(256),
+        Mixer::Dsa { index: Some(index), .. } => Some(64 * index.pool.get().max(1)),
+        _ => None,
+    })
 }
 
 /// FP8 where nothing is set and the checkpoint's exporter names it for K/V; every other name leaves the model's dtype
@@ -218,7 +235,8 @@ fn checkpoint_format(architecture: &Architecture) -> Option<KvFormat> {
     (asked == KvFormat::Fp8).then_some(asked)
 }
 
-fn has_latents(architecture: &Architecture) -> bool {
+/// Whether layers keep a latent without an indexer.
+pub(super) fn has_latents(architecture: &Architecture) -> bool {
     let is_latent = |mixer: &Mixer| matches!(mixer, Mixer::Mla(_));
     architecture.classes().iter().any(|class| class.mixers.iter().any(is_latent))
 }

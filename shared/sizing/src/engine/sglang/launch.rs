@@ -6,7 +6,6 @@ use crate::engine::gpu::{Family, Gpu};
 use crate::engine::shard::Split;
 use crate::settings::Settings;
 use crate::warning::Warning;
-use crate::{Error, Result};
 
 /// Requests that a launch admits where nothing is set: DeepSeek-V4 (`deepseek_v4_hook.py`) and drafting
 /// (`speculative_hook.py`) set a number, every other launch leaves it to the pools.
@@ -51,41 +50,6 @@ pub(super) enum Overlap {
     Off,
 }
 
-/// Refuses ranks that cannot be: groups of data-parallel attention and context-parallel ranks are parts of the
-/// tensor-parallel ones (`handle_data_parallelism`, `initialize_model_parallel`).
-///
-/// # Errors
-///
-/// The setting that does not fit.
-pub(super) fn check_ranks(settings: &Settings) -> Result<()> {
-    let (tp, dcp, groups) = (settings.tp(), settings.dcp(), settings.dp.unwrap_or(1));
-    if !tp.is_multiple_of(groups) {
-        let what = format!(
-            "{groups} groups of data-parallel attention must divide the {tp} tensor-parallel ranks, which they share out; \
-             SGLang refuses this"
-        );
-        return Err(Error::setting("dp", what));
-    }
-    if !tp.is_multiple_of(dcp) {
-        let what = format!(
-            "{dcp} context-parallel ranks must divide the {tp} tensor-parallel ones, whose ranks they are; SGLang refuses \
-             this"
-        );
-        return Err(Error::setting("dcp", what));
-    }
-    let group = tp / groups;
-    if group.is_multiple_of(dcp) {
-        return Ok(());
-    }
-    // SGLang divides K/V heads by `attn_tp // dcp` (`get_num_kv_heads`), and has no rule where that is nothing.
-    let what = format!(
-        "{dcp} context-parallel ranks hold the tokens of one request, but a group of data-parallel attention has {}; no rule \
-         says how several groups share them",
-        crate::state::counted(group, "rank", "ranks")
-    );
-    Err(Error::setting("dcp", what))
-}
-
 impl Launch {
     pub(super) fn new(query: &Query<'_>) -> Self {
         let settings = query.settings;
@@ -100,7 +64,7 @@ impl Launch {
             dcp,
             attention_dp,
             group,
-            page: settings.block_size.unwrap_or_else(|| classes::default_page(query.architecture)),
+            page: classes::page(query.architecture, settings),
             chunked_prefill: settings.max_num_batched_tokens.unwrap_or_else(|| prefill_chunk(gpu))
                 / attention_dp,
             overlap: if overlaps { Overlap::On } else { Overlap::Off },
@@ -141,6 +105,15 @@ pub(super) fn requests_warning(query: &Query<'_>, launch: &Launch) -> Option<War
         ));
     }
     (!said.is_empty()).then(|| Warning::new("max_running_requests", said.join("; ")))
+}
+
+/// Drafts beside pipeline ranks start only on a server for prefills (`check_pipeline_parallel_compat`).
+pub(super) fn drafts_warning(settings: &Settings) -> Option<Warning> {
+    (settings.pp() > 1 && settings.draft_tokens() > 0).then(|| {
+        let message =
+            "with pipeline ranks SGLang drafts only on a server for prefills, or with SGLANG_ENABLE_PP_SPEC=1";
+        Warning::new("num_speculative_tokens", message)
+    })
 }
 
 fn default_requests(query: &Query<'_>) -> Option<u64> {

@@ -4,6 +4,7 @@
 //! (requests, state slots), `mem_cache/allocation_sizing.py` (request table), `configs/mamba_utils.py` (state shapes),
 //! `configs/model_config.py` (which classes get a pool for windows).
 
+mod checks;
 mod classes;
 mod held;
 mod launch;
@@ -54,18 +55,21 @@ pub(super) struct SgLangPlan<'q> {
 
 impl<'q> SgLangPlan<'q> {
     pub(super) fn new(query: &'q Query<'q>) -> Result<Self> {
-        launch::check_ranks(query.settings)?;
+        checks::ranks(query.settings)?;
         let mut warnings: Vec<Warning> = Gpu::of(query.settings)
             .warning(query.settings, "decides record layouts and prefill chunks")
             .into_iter()
             .collect();
         let launch = Launch::new(query);
+        checks::launch(query, &launch)?;
+        warnings.extend(classes::page_warning(query.architecture, query.settings));
         warnings.extend(launch::requests_warning(query, &launch));
         warnings.extend(classes::warnings(query.architecture));
         if query.settings.max_model_len.is_none() {
             warnings.extend(length::warning(query.architecture));
         }
         let settings = with_defaults(query, &launch);
+        warnings.extend(launch::drafts_warning(&settings));
         let encoder = classes::encoder_tokens(query.architecture, &settings)?;
         if settings.draft_tokens() > 0 && settings.draft_layers.is_none() {
             let message =
@@ -81,6 +85,7 @@ impl<'q> SgLangPlan<'q> {
         plan.warnings.extend(plan.warn_of_ranks()?);
         plan.warnings.extend(plan.share().warning(query.batch));
         if plan.has_state()? {
+            checks::slots(&plan.settings, &plan.launch)?;
             plan.warn_of_states()?;
         }
         Ok(plan)
@@ -172,7 +177,24 @@ impl<'q> SgLangPlan<'q> {
         } else {
             None
         };
-        requests::admitted(&self.settings, &self.launch, capacity, slots, || self.query.max_model_len())
+        let admitted =
+            requests::admitted(&self.settings, &self.launch, capacity, slots, || self.query.max_model_len())?;
+        if admitted > 0 {
+            return Ok(admitted);
+        }
+        Err(Error::setting("max_running_requests", "the pools admit no request, and SGLang refuses to start"))
+    }
+
+    /// Requests that have a row of the request table: those that are admitted, be the pools as large as they may where
+    /// nothing sizes them.
+    fn table_rows(&self) -> Result<u64> {
+        match requests::asked(&self.launch).filter(|_| !self.has_pools()) {
+            None => self.max_running_requests(),
+            Some(asked) => {
+                let slots = self.fixed_slots().filter(|_| self.has_state().unwrap_or(false));
+                Ok(slots.map_or(asked, |slots| asked.min(slots / self.slots_per_request())))
+            }
+        }
     }
 
     /// Whether something says how large the pools are.
@@ -234,18 +256,8 @@ impl Profile for SgLangPlan<'_> {
             Quantity::MaxRunningRequests => Figure::Requests(self.max_running_requests()?),
             Quantity::StateBlocksPerRequest if self.has_state()? => Figure::Blocks(self.slots_per_request()),
             Quantity::RequestTableBytes => {
-                let rows = match self.launch.requests {
-                    Some(_) if self.settings.available_kv_bytes.is_none() => {
-                        requests::asked(&self.launch).unwrap_or(1)
-                    }
-                    _ => self.max_running_requests()?,
-                };
-                Figure::Bytes(requests::table_bytes(
-                    &self.settings,
-                    &self.launch,
-                    rows,
-                    self.query.max_model_len()?,
-                )?)
+                let (rows, length) = (self.table_rows()?, self.query.max_model_len()?);
+                Figure::Bytes(requests::table_bytes(&self.settings, &self.launch, rows, length)?)
             }
             Quantity::CheckpointBytes => {
                 let state = self.charged_state()?;
