@@ -1,5 +1,7 @@
 //! Launches that an engine's own checks refuse are refused with the setting that does not fit, and those beside them are sized.
 
+#![allow(clippy::float_cmp, reason = "figures of whole bytes and tokens are exact")]
+
 use kvscope_sizing::engine::{Query, report};
 
 use crate::support::asked::{catalogued, figure, report_of, settings};
