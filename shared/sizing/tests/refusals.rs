@@ -65,7 +65,8 @@ fn context_parallel_ranks_beside_windows() {
 }
 
 /// `validate_block_size` of 0.19.1 to 0.26.0: in mode align a batch has room for a block, and Qwen3.5-27B's has
-/// 784 tokens; 0.27.0 has it no more. `MambaCacheMode` of 0.32 is align or none. `validate_nvfp4_kv_cache_with_mla`, and `nvfp4_ds_mla` from
+/// 784 tokens; 0.27.0 has it no more. `MambaCacheMode` of 0.32 is align or none, and `BlockSize` of 0.11.0
+/// a list up to 128, of 0.11.1 to 0.15.1 up to 256. `validate_nvfp4_kv_cache_with_mla`, and `nvfp4_ds_mla` from
 /// 0.30 on.
 #[test]
 fn modes_and_formats_that_vllm_does_not_start_with() {
@@ -79,6 +80,15 @@ fn modes_and_formats_that_vllm_does_not_start_with() {
         ("falcon-h1-34b", "vllm@0.32", &all, "mamba_cache_mode: vLLM has no mode all"),
         ("falcon-h1-34b", "vllm@0.31", &all, ""),
         ("qwen3.5-27b", "vllm@0.31", &all, "mamba_cache_mode: vLLM refuses all for Qwen"),
+        (
+            "qwen3-8b",
+            "vllm@0.11.0",
+            &[("block_size", "256")],
+            "block_size: 256 tokens; this version of vLLM takes",
+        ),
+        ("qwen3-8b", "vllm@0.11.1", &[("block_size", "256")], ""),
+        ("qwen3-8b", "vllm@0.15.1", &[("block_size", "48")], "block_size: 48 tokens"),
+        ("qwen3-8b", "vllm@0.19.1", &[("block_size", "48")], ""),
         ("kimi-k2.6", "vllm@0.33", &fp4, latents),
         ("deepseek-v3.2", "vllm@0.29", &fp4, latents),
         ("deepseek-v3.2", "vllm@0.30", &fp4, ""),
@@ -106,6 +116,15 @@ fn state_slots_bound_the_request_table() {
         ("qwen3.5-27b", "sglang", &[("state_slots", "9"), ("tp", "2"), ("dp", "2")], "state_slots: 9 slots"),
         ("qwen3.5-27b", "sglang", &[("state_slots", "1"), ("radix_cache", "false")], ""),
         ("qwen3-8b", "sglang", &[("state_slots", "2")], ""),
+        // `MemoryPoolConfig`: "Not enough memory"; a token of Qwen3-8B takes 147,456 B.
+        ("qwen3-8b", "sglang", &[("pool_tokens", "0")], "pool_tokens: the pools admit no request"),
+        (
+            "qwen3-8b",
+            "sglang",
+            &[("available_kv_bytes", "147KB")],
+            "available_kv_bytes: the pools admit no request",
+        ),
+        ("qwen3-8b", "sglang", &[("available_kv_bytes", "148KB")], ""),
     ]);
 }
 
@@ -147,6 +166,15 @@ fn sglang_takes_the_page_of_the_class() {
         let told = report_of(&architecture, "sglang", &asked).warnings;
         assert!(told.iter().any(|warning| warning.field == "block_size"), "{told:?}");
     }
+}
+
+/// "Note that `tokens_per_block` must be a power of 2" (TensorRT-LLM's documentation of KV cache reuse).
+#[test]
+fn blocks_of_tensorrt_llm_are_powers_of_two() {
+    check(&[
+        ("qwen3-8b", "trtllm", &[("block_size", "48")], "block_size: 48 tokens are no power of two"),
+        ("qwen3-8b", "trtllm", &[("block_size", "64")], ""),
+    ]);
 }
 
 /// `-c 0` is the length that the model was trained on (`llama_context`), 40,960 tokens for Qwen3-8B: 36 × 2 × 8 × 128 × 2 B each.

@@ -3,11 +3,11 @@
 use super::dtype::dtype_in;
 use super::{EngineKind, Query, has_setting};
 use crate::architecture::Architecture;
-use crate::format::KvFormat;
+use crate::format::{KvFormat, StateFormat};
 use crate::{Error, Result};
 
 /// Formats that a flag takes, each from a version on.
-type Taken = [(KvFormat, &'static [u32])];
+type Taken<F = KvFormat> = [(F, &'static [u32])];
 
 /// vLLM's `--kv-cache-dtype` (`CacheDType` of `config/cache.py`, 0.11 to 0.33; of 0.16 to 0.18 nothing was read). 0.11.0 has the
 /// scaled record behind its flag `fp8`.
@@ -21,6 +21,10 @@ const VLLM: &Taken = &[
     (KvFormat::Int4PerTokenHead, &[0, 25]),
     (KvFormat::Nvfp4, &[0, 20]),
 ];
+
+/// vLLM's `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype` (`MambaDType` of `config/cache.py`; of 0.13 nothing was read).
+const VLLM_STATES: &Taken<StateFormat> =
+    &[(StateFormat::F32, &[]), (StateFormat::F16, &[0, 13]), (StateFormat::Bf16, &[0, 22])];
 
 /// SGLang's (0.5.23, `kv_cache_dtype` of `arg_groups/fields/model.py`); the scaled record is `fp8_e4m3` of DSA and DeepSeek-V4.
 const SGLANG: &Taken = &[
@@ -99,7 +103,28 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
             return Err(Error::setting(name, refusal(query, format, of_version())));
         }
     }
+    states(query)?;
     one_format(query)
+}
+
+/// Refuses a dtype of states that this version of vLLM has no word for and that `auto`, the model's, is not.
+fn states(query: &Query<'_>) -> Result<()> {
+    if query.engine.kind() != EngineKind::Vllm {
+        return Ok(());
+    }
+    let auto = dtype_in(query.architecture, EngineKind::Vllm).format;
+    let lacks = |format: StateFormat| {
+        let taken = |(known, first): &(StateFormat, &[u32])| *known == format && query.engine.at_least(first);
+        format != auto && !VLLM_STATES.iter().any(taken)
+    };
+    let asked = [("state_dtype", query.settings.state_dtype), ("conv_dtype", query.settings.conv_dtype)];
+    for (name, format) in asked {
+        let Some(format) = format.filter(|format| lacks(*format)) else { continue };
+        let what =
+            format!("{} is no type of states in {}; set f32, or leave it out", format.name(), query.engine);
+        return Err(Error::setting(name, what));
+    }
+    Ok(())
 }
 
 fn refusal(query: &Query<'_>, format: KvFormat, taken: impl Iterator<Item = KvFormat>) -> String {
@@ -266,6 +291,21 @@ mod tests {
         ] {
             assert!(refusal(HEADS, engine, &[("kv_dtype", format)]).is_some(), "{engine} {format}");
         }
+    }
+
+    /// `MambaDType`: 0.12.0 has float32, 0.14.0 float16 too, 0.21.0 no bfloat16 and 0.22.0 it.
+    #[test]
+    fn a_dtype_of_states_is_refused_before_the_release_that_brings_it() {
+        let half = HEADS.replacen('{', r#"{"torch_dtype": "float16", "#, 1);
+        for (config, format, without, with) in
+            [(HEADS, "f16", "vllm@0.12.0", "vllm@0.14.0"), (&half, "bf16", "vllm@0.21.0", "vllm@0.22.0")]
+        {
+            let asked = [("state_dtype", format)];
+            let error = refusal(config, without, &asked).unwrap();
+            assert!(error.starts_with(&format!("state_dtype: {format} is no type of states")), "{error}");
+            assert_eq!(refusal(config, with, &asked), None, "{format}");
+        }
+        assert_eq!(refusal(HEADS, "vllm@0.11", &[("state_dtype", "bf16"), ("conv_dtype", "f32")]), None);
     }
 
     /// `auto` is the dtype of the model, whatever the flag lists (`resolve_kv_cache_dtype_string`).

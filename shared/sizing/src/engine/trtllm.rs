@@ -24,11 +24,15 @@ const DEFAULT_BLOCK: u64 = 32;
 ///
 /// # Errors
 ///
-/// Query heads or a state that `tp` ranks cannot share, or an overflow.
+/// Query heads or a state that `tp` ranks cannot share, a block that is no power of two, or an overflow.
 pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
     rules.warnings.retain(|warning| warning.field != "dp");
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
+    if !rules.block.is_power_of_two() {
+        let what = format!("{} tokens are no power of two, as TensorRT-LLM's blocks are", rules.block);
+        return Err(Error::setting("block_size", what));
+    }
     rules.windows = WindowBlocks::OneMore;
     rules.adjust = without_chunks;
     if has_chunks(query.architecture) {

@@ -83,6 +83,9 @@ impl<'q> SgLangPlan<'q> {
         let mut plan = Self { query, settings, launch, encoder, ranks, shown: 0, warnings };
         plan.shown = fullest(&plan.bytes_of_ranks());
         plan.warnings.extend(plan.warn_of_ranks()?);
+        if plan.has_pools() && plan.tokens().is_ok_and(|tokens| tokens.full == 0) {
+            return Err(plan.no_room());
+        }
         plan.warnings.extend(plan.share().warning(query.batch));
         if plan.has_state()? {
             checks::slots(&plan.settings, &plan.launch)?;
@@ -179,10 +182,13 @@ impl<'q> SgLangPlan<'q> {
         };
         let admitted =
             requests::admitted(&self.settings, &self.launch, capacity, slots, || self.query.max_model_len())?;
-        if admitted > 0 {
-            return Ok(admitted);
-        }
-        Err(Error::setting("max_running_requests", "the pools admit no request, and SGLang refuses to start"))
+        if admitted > 0 { Ok(admitted) } else { Err(self.no_room()) }
+    }
+
+    /// `MemoryPoolConfig`: "Not enough memory" without a token; half of one admits no request either.
+    fn no_room(&self) -> Error {
+        let field = if self.settings.pool_tokens.is_some() { "pool_tokens" } else { "available_kv_bytes" };
+        Error::setting(field, "the pools admit no request, and SGLang refuses to start; set more")
     }
 
     /// Requests that have a row of the request table: those that are admitted, be the pools as large as they may where

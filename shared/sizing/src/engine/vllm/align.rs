@@ -92,6 +92,11 @@ impl Setup<'_> {
 
     /// The block that is set, where every attention layer takes it.
     fn taken(&self, block: u64) -> Result<u64> {
+        let listed = self.rules.blocks;
+        if !listed.is_empty() && !listed.contains(&block) {
+            let what = format!("{block} tokens; this version of vLLM takes {listed:?} alone");
+            return Err(Error::setting("block_size", what));
+        }
         let kernels = self.mixers().filter(|mixer| !matches!(mixer, Mixer::Recurrent(_) | Mixer::None));
         match kernels.map(|mixer| self.kernel_block(mixer)).find(|kernel| !block.is_multiple_of(*kernel)) {
             None => Ok(block),

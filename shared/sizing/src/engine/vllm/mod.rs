@@ -42,9 +42,6 @@ use ranks::Ranks;
 use rules::{FitCheck, Rules};
 use spec::Flight;
 
-/// Tokens of the largest block in the list of sizes of the newest version whose list is known.
-const LARGEST_BLOCK: u64 = 256;
-
 /// The model and the settings, with what the engine assumes where nothing is set.
 #[derive(Debug)]
 struct Setup<'q> {
@@ -308,13 +305,6 @@ impl Setup<'_> {
             let what = "0.20.0 prints the tokens of the pool by its groups and 0.20.2 by its requests; which of them 0.20.1 \
                         prints is not known, and the former is taken";
             warnings.push(Warning::new("engine", what));
-        }
-        if let Some(block) = self.settings.block_size.filter(|block| *block > LARGEST_BLOCK) {
-            let what = format!(
-                "{block} tokens, and the versions whose list of sizes is known take at most {LARGEST_BLOCK} \
-                 (`BlockSize` of config/cache.py: up to 128 in 0.9, up to {LARGEST_BLOCK} with the format fp8_ds_mla)"
-            );
-            warnings.push(Warning::new("block_size", what));
         }
         if self.settings.max_model_len.is_none() {
             warnings.extend(length::warning(self.architecture, self.engine));

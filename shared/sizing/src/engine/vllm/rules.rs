@@ -93,6 +93,8 @@ pub(super) struct Rules {
     pub(super) block_in_batch: bool,
     /// Sparse latents have a record of FP4.
     pub(super) sparse_nvfp4: bool,
+    /// The only blocks that can be set (`BlockSize` of `config/cache.py`); none for any.
+    pub(super) blocks: &'static [u64],
 }
 
 /// What the start-up check counts of a request of the longest length.
@@ -250,6 +252,7 @@ impl Rules {
         shares_beside_states: true,
         block_in_batch: false,
         sparse_nvfp4: true,
+        blocks: &[],
     };
 
     /// The rules of `engine`: what each release was seen to bring, undone for those before it.
@@ -331,6 +334,10 @@ impl Rules {
             // Users' logs of 0.19 have the line from `config.py`, those of 0.20 from `interface.py`.
             rules.aligned_by_kernels = false;
         }
+        // 0.15.1 has the list and 0.19.1 has none; between them nothing was read.
+        if before(&[0, 16]) {
+            rules.blocks = &[1, 8, 16, 32, 64, 128, 256];
+        }
         if before(&[0, 15]) {
             rules.has_align = false;
             rules.drafts_of_states = false;
@@ -340,6 +347,7 @@ impl Rules {
             rules.close_groups = (1, 1);
         }
         if before(&[0, 11, 1]) {
+            rules.blocks = &[1, 8, 16, 32, 64, 128];
             rules.longrope_unscaled = false;
             rules.scaled_rows_by_default = true;
             rules.forced_sm100_block = 128;
