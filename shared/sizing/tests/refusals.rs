@@ -156,6 +156,24 @@ fn settings_that_sglang_does_not_start_with() {
     ]);
 }
 
+/// None of the back ends of latents lists scales of a token and head, and only sparse ones the scaled record
+/// (`supported_kv_cache_dtypes` of vLLM 0.33). SGLang's `get_default_attn_backend` chooses TRT-LLM's kernels on `SM10x`.
+#[test]
+fn what_back_ends_do_not_take_is_told() {
+    let told = |id: &str, engine: &str, asked: Pairs<'_>| {
+        let names = ["kv_dtype", "block_size"];
+        let found = report_of(&catalogued(id), engine, asked).warnings;
+        found.iter().any(|warning| names.contains(&warning.field.as_str()))
+    };
+    assert!(told("kimi-k2.6", "vllm", &[("kv_dtype", "int8_per_token_head")]));
+    assert!(told("kimi-k2.6", "vllm", &[("kv_dtype", "fp8_ds_mla")]));
+    assert!(!told("deepseek-v3.2", "vllm", &[("kv_dtype", "fp8_ds_mla")]));
+    assert!(!told("qwen3-8b", "vllm", &[("kv_dtype", "int8_per_token_head")]));
+    assert!(told("qwen3-8b", "sglang", &[("gpu", "B200")]));
+    assert!(!told("qwen3-8b", "sglang", &[("gpu", "B200"), ("block_size", "64")]));
+    assert!(!told("qwen3-8b", "sglang", &[("gpu", "H100")]));
+}
+
 /// `model_overrides/deepseek_v4.py` and `deepseek_v2.py` set pages of 256 and 64 tokens whatever is asked.
 #[test]
 fn sglang_takes_the_page_of_the_class() {

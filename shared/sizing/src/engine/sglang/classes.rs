@@ -210,13 +210,24 @@ pub(super) fn page(architecture: &Architecture, settings: &Settings) -> u64 {
     forced_page(architecture).or(settings.block_size).unwrap_or(1)
 }
 
-/// Says that a page that is set is not taken.
-pub(super) fn page_warning(architecture: &Architecture, settings: &Settings) -> Option<Warning> {
-    let (forced, asked) = forced_page(architecture).zip(settings.block_size)?;
-    (forced != asked).then(|| {
-        let message = format!("{asked} tokens are set, but SGLang takes pages of {forced} for this class");
-        Warning::new("block_size", message)
-    })
+/// Says that a page that is set is not taken, or that back ends of the GPU would take another than is assumed
+/// (`_mla_backend_page_constraints` of `overrides.py` under `get_default_attn_backend`).
+pub(super) fn page_warning(
+    architecture: &Architecture,
+    settings: &Settings,
+    launch: &Launch,
+) -> Option<Warning> {
+    let message = match (forced_page(architecture), settings.block_size) {
+        (Some(forced), Some(asked)) if forced != asked => {
+            format!("{asked} tokens are set, but SGLang takes pages of {forced} for this class")
+        }
+        (None, None) if launch.is_sm100 => {
+            "not given; pages of one token are assumed, and on this GPU trtllm_mha and trtllm_mla take 64 where they are chosen"
+                .to_owned()
+        }
+        _ => return None,
+    };
+    Some(Warning::new("block_size", message))
 }
 
 /// Tokens of a page of the class: 64 for DSA (times the tokens that share an index key), 256 for DeepSeek-V4.

@@ -62,7 +62,7 @@ impl<'q> SgLangPlan<'q> {
             .collect();
         let launch = Launch::new(query);
         checks::launch(query, &launch)?;
-        warnings.extend(classes::page_warning(query.architecture, query.settings));
+        warnings.extend(classes::page_warning(query.architecture, query.settings, &launch));
         warnings.extend(launch::requests_warning(query, &launch));
         warnings.extend(classes::warnings(query.architecture));
         if query.settings.max_model_len.is_none() {

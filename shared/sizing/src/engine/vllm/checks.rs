@@ -8,6 +8,7 @@ use crate::engine::pipeline::pipeline_ranks;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Heads, Mixer};
 use crate::settings::MambaCacheMode;
+use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// Refuses ranks that vLLM does not start with, and pipeline ranks without a layer.
@@ -107,6 +108,27 @@ impl Setup<'_> {
             return Ok(());
         }
         Err(Error::setting("kv_dtype", "vLLM refuses nvfp4 for these latents; set fp8 or bf16"))
+    }
+
+    /// Says where no back end of latents lists the format that is set (`supported_kv_cache_dtypes` of `v1/attention/backends/mla`,
+    /// 0.33): the planner counts it, and a launch finds no back end.
+    pub(super) fn latent_format_warning(&self) -> Option<Warning> {
+        let asked = self.settings.k_dtype.or(self.settings.kv_dtype)?;
+        let is_unlisted = |mixer: &Mixer| match asked {
+            KvFormat::Fp8PerTokenHead | KvFormat::Int8PerTokenHead | KvFormat::Int4PerTokenHead => {
+                matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. })
+            }
+            KvFormat::Fp8DsMla => matches!(mixer, Mixer::Mla(_)),
+            _ => false,
+        };
+        let is_told = !self.keeps_heads_of_latents() && self.mixers().any(is_unlisted);
+        is_told.then(|| {
+            let message = format!(
+                "vLLM counts {} for these latents, but no back end reads it, so a launch ends there; set fp8 or bf16",
+                asked.name()
+            );
+            Warning::new("kv_dtype", message)
+        })
     }
 
     /// Context-parallel ranks beside caches whose tokens they cannot share: windows in every version read (0.11 to 0.33,

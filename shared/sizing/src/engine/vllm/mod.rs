@@ -309,6 +309,7 @@ impl Setup<'_> {
         if self.settings.max_model_len.is_none() {
             warnings.extend(length::warning(self.architecture, self.engine));
         }
+        warnings.extend(self.latent_format_warning());
         if self.architecture.model_type() == Some("zaya") {
             let what = "no release of vLLM up to 0.33 has this class; the figures follow the pull request that adds it";
             warnings.push(Warning::new("model_type", what));
