@@ -181,7 +181,7 @@ pub(in crate::config) fn window(fields: &Fields<'_>) -> Result<Fact> {
     }
 }
 
-/// ModernBERT's decoders look back over half of what its encoders see on both sides, which the field counts (transformers 5.19,
+/// `ModernBERT`'s decoders look back over half of what its encoders see on both sides, which the field counts (transformers 5.19,
 /// `ModernBertDecoderConfig`).
 fn half_of_local(fields: &Fields<'_>) -> Result<Option<Fact>> {
     if !class_defaults::is_modernbert_decoder(fields.model_type()) {
