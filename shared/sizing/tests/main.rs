@@ -25,6 +25,7 @@ mod llama_cpp;
 mod log;
 mod log_doubts;
 mod log_launches;
+mod log_lines;
 mod loops;
 mod offload;
 mod own_names;

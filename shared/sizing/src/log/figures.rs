@@ -13,6 +13,8 @@ pub(super) struct Figure {
     /// Where it begins in the line.
     start: usize,
     pub(super) ranks: Vec<String>,
+    /// The first process that prints it, by its `pid`.
+    pub(super) process: Option<u64>,
     pub(super) times: usize,
     pub(super) says: String,
     /// In place of the topic's own words.
@@ -109,6 +111,7 @@ impl Figures {
             line: line.number,
             start,
             ranks: Some(rank).filter(|rank| !rank.is_empty()).into_iter().collect(),
+            process: line.process(start),
             times: 1,
             says,
             means: None,

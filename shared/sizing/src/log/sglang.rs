@@ -28,6 +28,29 @@ const PATTERNS: &[Pattern] = &[
     },
     Pattern::new(Topic::FullTokens, "full_layer_tokens=", Unit::Tokens, ""),
     Pattern::new(Topic::WindowTokens, "swa_layer_tokens=", Unit::Tokens, ""),
+    Pattern::new(Topic::FullTokens, "DSV4 pool sizes: full=", Unit::Tokens, ""),
+    Pattern {
+        topic: Topic::WindowTokens,
+        within: "DSV4 pool sizes:",
+        before: ", swa=",
+        unit: Unit::Tokens,
+        after: "",
+    },
+    Pattern::new(Topic::TokenBytes, "bytes_per_full_token=", Unit::BytesPerToken, ""),
+    Pattern {
+        topic: Topic::HostBytes,
+        within: "hierarchical KV host pool:",
+        before: " tokens, ",
+        unit: Unit::Gb,
+        after: "GB host memory",
+    },
+    Pattern {
+        topic: Topic::HostBytes,
+        within: "GB host memory for",
+        before: "Allocating",
+        unit: Unit::Gb,
+        after: "GB host memory",
+    },
     Pattern::new(Topic::StateSlots, "max_mamba_cache_size:", Unit::Slots, ""),
     Pattern::new(Topic::DraftState, "intermediate_ssm_state_cache size:", Unit::GiB, "GB"),
     Pattern::new(Topic::DraftState, "intermediate_conv_window_cache size:", Unit::GiB, "GB"),
@@ -307,6 +330,7 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             Topic::StateBytes if settings.state_slots.is_some() => {
                 Some(Range::exactly(bytes(Quantity::StateBytes)?))
             }
+            Topic::TokenBytes => Some(Range::exactly(bytes(Quantity::PoolBytesPerToken)?)),
             Topic::MaxRunning => bytes(Quantity::MaxRunningRequests).ok().map(Range::exactly),
             Topic::WindowTokens => {
                 let own = windows.iter().find(|(line, _)| *line == figure.line).or_else(|| windows.first());
