@@ -187,7 +187,7 @@ fn data_parallel_pools_that_differ_are_no_contradiction() {
         ];
         for row in rows {
             for (name, line) in names.iter().zip(row) {
-                text += &format!("(EngineCore{name}) {line}");
+                text.extend(["(EngineCore", name, ") ", line.as_str()]);
             }
         }
         let found = decoded(&text);
