@@ -39,6 +39,7 @@ mod ranks;
 mod reading;
 mod replay;
 mod reserved;
+mod saved_again;
 mod sensitivities;
 mod service;
 mod sheets;

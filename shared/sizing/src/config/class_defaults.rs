@@ -4,6 +4,7 @@
 //! read by vLLM 0.33.
 
 mod encoders;
+mod lengths;
 
 use crate::fact::Fact;
 
@@ -191,6 +192,7 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     ),
     (&["qwen3", "glm", "glm4", "seed_oss", "ernie4_5", "helium", "llama4_text"], "head_dim", 128),
     (&["gpt_oss"], "head_dim", 64),
+    (&["deepseek_v4"], "qk_rope_head_dim", 64),
     (&["mimo_v2_flash"], "head_dim", 192),
     (&["mimo_v2_flash"], "v_head_dim", 128),
     (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
@@ -437,6 +439,11 @@ pub(super) fn is_gpt_neo(model_type: Option<&str>) -> bool {
     model_type == Some("gpt_neo")
 }
 
+/// Classes whose `layer_types` name kinds of compressed attention.
+pub(super) fn compresses_by_names(model_type: Option<&str>) -> bool {
+    model_type == Some("deepseek_v4")
+}
+
 /// Classes of Mamba-2 alone, whose heads have no prefix in their names.
 pub(super) fn plain_mamba2(model_type: Option<&str>) -> bool {
     model_type == Some("mamba2")
@@ -459,7 +466,7 @@ pub(super) fn plain_mamba1(model_type: Option<&str>) -> bool {
 }
 
 pub(super) fn count(model_type: Option<&str>, field: &str) -> Option<Fact> {
-    default_of(COUNTS, model_type, field)
+    default_of(COUNTS, model_type, field).or_else(|| default_of(lengths::LENGTHS, model_type, field))
 }
 
 /// The default of a text model's class inside another model's config.
