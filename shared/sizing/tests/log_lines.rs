@@ -273,3 +273,28 @@ fn the_pools_of_compressed_layers_are_named_by_their_own_lines() {
     assert_eq!(tokens("full_pool_tokens"), Some(1_000_192.0));
     assert_eq!(tokens("window_pool_tokens"), Some(33_280.0));
 }
+
+/// llama.cpp of October 2026 prints a third part of the recurrent memory, and a line for each kind of DeepSeek-V4's compressors.
+/// 22.5 + 576 + 1.5 = 600 MiB.
+#[test]
+fn newer_lines_of_llama_cpp_add_up() {
+    let memory = |total: &str| {
+        format!(
+            "llama_memory_recurrent: size =  {total} MiB (     4 cells,  64 layers,  4 seqs  0 rs_seq), R (f32):   22.50 \
+             MiB, S (f32):  576.00 MiB, P (f32):    1.50 MiB\n"
+        )
+    };
+    let found = decoded(&memory("600.00"));
+    assert!(found.contradictions.is_empty(), "{:?}", found.contradictions);
+    let further =
+        found.figures.iter().find(|figure| figure.name == "state_further_bytes").expect("a third part");
+    assert_eq!(further.printed.value(), 1.5 * f64::from(1 << 20));
+    assert_eq!(decoded(&memory("598.50")).contradictions.len(), 1);
+    let found = decoded(
+        "llama_kv_cache_dsv4: csa ratio = 4, state = 8 x 2048, streams = 2, rs_seq = 0, layers = 21, size =    2.62 MiB\n\
+         llama_kv_cache_dsa: creating main KV cache, size = 8192 cells\n\
+         llama_kv_cache: size =  549.00 MiB (  8192 cells,  61 layers,  1/1 seqs), K (f16):  549.00 MiB, V (f16):    0.00 MiB\n",
+    );
+    assert_eq!(found.figures[0].name, "compressor_state_bytes");
+    assert_eq!(found.capacity.as_deref(), Some("The capacity is one sequence of 8,192 tokens."));
+}

@@ -67,6 +67,8 @@ topics! {
     State = "state_bytes", "recurrent memory of all sequences; does not grow with the context";
     StateR = "state_conv_bytes", "its convolution part";
     StateS = "state_recurrent_bytes", "its recurrent part";
+    StateP = "state_further_bytes", "its third part, which newer builds have";
+    Compressor = "compressor_state_bytes", "what waits in the compressors of DeepSeek-V4 for a whole group, for all streams; does not grow with the context";
     CacheBuffer = "cache_buffer_bytes", "the share of the cache on one device";
     StateBuffer = "state_buffer_bytes", "the share of the recurrent memory on one device";
     ComputeBuffer = "compute_buffer_bytes", "scratch space of one device; no cache, but it grows with context and batch";
