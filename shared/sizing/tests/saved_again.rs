@@ -152,3 +152,32 @@ fn a_size_of_a_log_is_a_setting() {
     assert!(error.starts_with("available_kv_bytes: \"99999999999GiB\" is more than"), "{error}");
     assert!(settings.set("pool_tokens", "1.0001K").is_err(), "tokens are counted, not cut off");
 }
+
+/// Head widths that a class supplies (`configuration_*.py` of transformers 5.19), where hidden_size / heads is half of it: K and V
+/// of 8 heads × width × 2 B in each of two layers. A list of kinds that Laguna and Mellum leave out says that none has a window
+/// (`__post_init__`), of T5Gemma's decoder that every second has (4 layers, so two of them are left).
+#[test]
+fn widths_and_kinds_that_a_class_supplies() {
+    let of = |class: &str, layers: u64, heads: u64| {
+        let config = json!({"model_type": class, "num_hidden_layers": layers, "hidden_size": 1024,
+            "num_attention_heads": heads, "num_key_value_heads": 8, "dtype": "bfloat16"});
+        let read = read_config_value(&config).unwrap();
+        let state = StateModel::new(&read, &Settings::default()).unwrap();
+        state.slope(None).unwrap().whole()
+    };
+    for class in ["hy_v3", "minimax_m2", "minimax_m3_vl_text", "paddleocr_vl_text", "solar_open", "step3p5"] {
+        assert_eq!(of(class, 2, 16), Some(2 * 2 * 8 * 128 * 2), "{class}");
+    }
+    assert_eq!(of("qwen4_exp_text", 2, 8), Some(2 * 2 * 8 * 256 * 2));
+    let windowed = |class: &str, width: u64| {
+        let config = json!({"model_type": class, "num_hidden_layers": 4, "hidden_size": 1024, "sliding_window": 64,
+            "num_attention_heads": 8, "num_key_value_heads": 8, "dtype": "bfloat16"});
+        let read = read_config_value(&config).unwrap();
+        let state = StateModel::new(&read, &Settings::default()).unwrap();
+        state.slope(None).unwrap().whole().unwrap() / (2 * 8 * width * 2)
+    };
+    assert_eq!(
+        (windowed("laguna", 128), windowed("mellum", 128), windowed("t5_gemma_module", 256)),
+        (4, 4, 2)
+    );
+}
