@@ -298,3 +298,28 @@ fn newer_lines_of_llama_cpp_add_up() {
     assert_eq!(found.figures[0].name, "compressor_state_bytes");
     assert_eq!(found.capacity.as_deref(), Some("The capacity is one sequence of 8,192 tokens."));
 }
+
+/// SGLang may size its pools again once graphs are captured (`kv_pool_runtime.py` of 0.5.23); what it said before is no pool then.
+/// Qwen3-8B: 147,456 B × 100,001 tokens, the padding page included, are 13.73 GiB.
+#[test]
+fn pools_that_are_sized_again_are_no_contradiction() {
+    let line = |rank: u32, words: &str| format!("[2026-11-30 13:50:39 TP{rank}] {words}\n");
+    let mut text =
+        "[2026-11-30 13:49:02] server_args=ServerArgs(model_path='Qwen/Qwen3-8B', tp_size=1)\n".to_owned();
+    for words in [
+        "KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 200000, K size: 13.73 GB, V size: 13.73 GB",
+        "Use sliding window memory pool. full_layer_tokens=200000, swa_layer_tokens=150000",
+        "Post-capture KV sizing: full_layer_tokens=100000, swa_layer_tokens=0",
+        "Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 100000, KV size: 13.73 GB, avail mem=3.10 GB",
+        "max_total_num_tokens=100000, chunked_prefill_size=8192, max_running_requests=2048, context_len=40960",
+    ] {
+        text += &line(0, words);
+    }
+    let found = decoded(&text);
+    assert!(found.contradictions.is_empty(), "{:?}", found.contradictions);
+    agrees(&found, "kv_pool_bytes");
+    let names: Vec<&str> = found.figures.iter().map(|figure| figure.name).collect();
+    assert_eq!(names.iter().filter(|name| **name == "full_pool_tokens").count(), 1, "{names:?}");
+    assert!(!names.contains(&"window_pool_tokens"), "{names:?}");
+    assert!(found.capacity.is_some_and(|words| words.starts_with("The capacity is 100,000 token slots")));
+}

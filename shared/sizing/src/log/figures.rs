@@ -123,6 +123,17 @@ impl Figures {
         self.all.last_mut().expect("one was pushed")
     }
 
+    /// Takes back what a rank said on some topics before.
+    pub(super) fn take_back(&mut self, topics: &[Topic], rank: &str) {
+        self.all.retain_mut(|figure| {
+            if !topics.contains(&figure.topic) {
+                return true;
+            }
+            figure.ranks.retain(|own| own != rank);
+            !rank.is_empty() && !figure.ranks.is_empty()
+        });
+    }
+
     /// Adds what the patterns find in the line.
     pub(super) fn add_matches(&mut self, patterns: &[Pattern], line: &Line) {
         for pattern in patterns {

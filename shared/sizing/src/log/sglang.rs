@@ -16,6 +16,10 @@ use crate::{Architecture, Result, group_digits};
 
 const POOL_LINE: &str = "max_total_num_tokens=";
 const POOL: &str = "KV Cache is allocated.";
+/// Pools that are sized again when graphs are captured, in place of what was said before (0.5.23, `kv_pool_runtime.py`).
+const RESIZED: &str = "Post-capture KV sizing:";
+const RESIZED_POOL: &str = "Post-capture KV sizing: KV cache allocated.";
+const RESIZED_DRAFT: &str = "Post-capture KV sizing: draft KV cache allocated.";
 const STATES: &str = "conv_state size:";
 
 const PATTERNS: &[Pattern] = &[
@@ -109,7 +113,17 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.version(Some(found), line.number);
     }
     reading.launch.read_downcast(line);
+    if let Some(scan) = line.after(RESIZED).filter(|_| line.has("full_layer_tokens=")) {
+        reading.figures.take_back(&[Topic::FullTokens, Topic::WindowTokens], &line.rank(scan.at()));
+    }
     reading.figures.add_matches(PATTERNS, line);
+    if line.has(RESIZED) {
+        // Without windows their pool has no tokens.
+        reading
+            .figures
+            .all
+            .retain(|figure| figure.topic != Topic::WindowTokens || figure.printed.value() > 0.0);
+    }
     if line.has(POOL_LINE)
         && let Some(length) = line.value("context_len")
     {
@@ -126,8 +140,9 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
 
 /// `KV Cache is allocated. #tokens: N, K size: X GB, V size: Y GB`, or `KV size: X GB` where one tensor holds both.
 fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
-    let mut scan = line.after(POOL)?;
-    let start = line.text.find(POOL)?;
+    let marker = [POOL, RESIZED_POOL, RESIZED_DRAFT].into_iter().find(|marker| line.has(marker))?;
+    let mut scan = line.after(marker)?;
+    let start = line.text.find(marker)?;
     if let Some(format) = line.value("dtype").and_then(kv_format).filter(|format| *format != "uint8") {
         reading.launch.set("kv_dtype", format, line.number);
     }
@@ -145,7 +160,11 @@ fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
         Printed::new(scan.number()?, Unit::GiB)
     };
     scan.expect("GB")?;
-    reading.figures.add(Topic::PoolBytes, printed, line, start, scan.at()).of = Some(tokens);
+    // What is sized again is one figure for the pools of full layers and of windows.
+    let is_several = marker == RESIZED_DRAFT
+        || marker == RESIZED_POOL && reading.figures.first(Topic::WindowTokens).is_some();
+    let topic = if is_several { Topic::OtherPool } else { Topic::PoolBytes };
+    reading.figures.add(topic, printed, line, start, scan.at()).of = Some(tokens);
     Some(())
 }
 
