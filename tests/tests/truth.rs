@@ -100,7 +100,7 @@ fn a_case_file_with_a_broken_line_is_bad_input() {
     assert_eq!(run(&good).status, Some(0));
     assert_eq!(run(&case("mqa-a", 18_433)).status, Some(1));
     for (text, named) in [
-        (format!("{good}not json\n"), format!("cases.jsonl: line 2, byte {}: no JSON object", good.len())),
+        (format!("{good}cases\n"), format!("cases.jsonl: line 2, byte {}: no JSON object", good.len())),
         (format!("{good}{good}"), format!("cases.jsonl: line 2, byte {}: line 1 has the id", good.len())),
     ] {
         let finished = run(&text);
