@@ -181,3 +181,28 @@ fn widths_and_kinds_that_a_class_supplies() {
         (4, 4, 2)
     );
 }
+
+/// Quark's exporter lists the projections whose output has a format of its own (`QuarkConfig` of vLLM 0.33), often none; a head width
+/// of Mamba that is `auto` is that of all heads divided by their number: 3072 / 48 = 64.
+#[test]
+fn what_a_config_leaves_to_others_is_told_or_derived() {
+    let told = |group: &Value| {
+        let config = json!({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": 64,
+            "num_key_value_heads": 8, "dtype": "bfloat16",
+            "quantization_config": {"quant_method": "quark", "kv_cache_group": group}});
+        let read = read_config_value(&config).unwrap();
+        read.warnings().iter().map(|warning| warning.field.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&json!(["*k_proj", "*v_proj"])), ["quantization_config.kv_cache_group"]);
+    assert!(told(&json!([])).is_empty());
+    let fixed = |width: &Value| {
+        let config = json!({"model_type": "falcon_h1", "num_hidden_layers": 4, "hidden_size": 2048, "dtype": "bfloat16",
+            "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
+            "mamba_expand": 2, "mamba_n_heads": 48, "mamba_d_head": width, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4});
+        let state = StateModel::new(&read_config_value(&config).unwrap(), &Settings::default()).unwrap();
+        state.fixed(None).unwrap().get()
+    };
+    // Four layers of 48 × 64 × 256 values and three columns of 3072 + 2 × 256, in bf16.
+    let expected = 4 * 2 * (48 * 64 * 256 + 3 * (3072 + 2 * 256));
+    assert_eq!((fixed(&json!(64)), fixed(&json!("auto"))), (expected, expected));
+}
