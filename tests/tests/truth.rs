@@ -1,4 +1,4 @@
-//! `kvscope claims`, `describe` and `compare` from outside, and the four byte figures of `size`.
+//! `kvscope claims`, `cases`, `describe` and `compare` from outside, and the four byte figures of `size`.
 
 use kvscope_tests::command_line::{kvscope, size};
 use serde_json::Value;
@@ -77,4 +77,35 @@ fn resident_read_persisted_and_transferred_bytes_are_four_figures() {
     assert_eq!(row["resident_bytes"], streams + window + rows);
     let read = 30 * (1_024 * 584 + 8_192 * 68) + 31 * 256 * 584 + window + rows;
     assert_eq!(row["read_bytes_per_step"], read);
+}
+
+/// A line that is no JSON, and an id that stands twice: status 2, and one line with file, line and byte. A case that fails is
+/// status 1.
+#[test]
+fn a_case_file_with_a_broken_line_is_bad_input() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = |id: &str, value: u64| {
+        format!(
+            "{{\"id\": \"{id}\", \"model\": \"gemma-2b\", \"engine\": \"logical\", \"quantity\": \
+             \"slope_bytes_per_token\", \"value\": {value}, \"unit\": \"B\"}}\n"
+        )
+    };
+    let path = folder.path().join("cases.jsonl");
+    let run = |text: &str| {
+        std::fs::write(&path, text).expect("a file");
+        kvscope(["cases", path.to_str().expect("a path")])
+    };
+    // 18 layers × 2 × 1 head × 256 × 2 B.
+    let good = case("mqa-a", 18_432);
+    assert_eq!(run(&good).status, Some(0));
+    assert_eq!(run(&case("mqa-a", 18_433)).status, Some(1));
+    for (text, named) in [
+        (format!("{good}cases\n"), format!("cases.jsonl: line 2, byte {}: no JSON object", good.len())),
+        (format!("{good}{good}"), format!("cases.jsonl: line 2, byte {}: line 1 has the id", good.len())),
+    ] {
+        let finished = run(&text);
+        assert_eq!((finished.status, finished.stdout.as_str()), (Some(2), ""), "{finished:?}");
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+        assert!(finished.stderr.contains(&named), "{}", finished.stderr);
+    }
 }

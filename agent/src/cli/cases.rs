@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     for file in &arguments.files {
         let text = read_text(file, LARGEST_CASES, "split the file")?;
-        let found = run_cases(&text);
+        let found = run_cases(&text).map_err(|error| Failure::input(format!("{}: {error}", label(file))))?;
         if found.is_empty() {
             return Err(Failure::input(format!(
                 "{}: no case in it; one JSON object a line is expected",

@@ -17,6 +17,7 @@ pub struct Architecture {
     name: Option<String>,
     classes: Vec<LayerClass>,
     layers: Vec<usize>,
+    layers_field: String,
     dtype: Chosen<StateFormat>,
     recurrent_dtype: Option<Chosen<StateFormat>>,
     checkpoint_kv: Option<CheckpointKv>,
@@ -94,6 +95,8 @@ pub(crate) struct CheckpointKv {
 pub(crate) struct ModelFacts {
     /// What the file calls the model: words to show, which choose nothing.
     pub(crate) name: Option<String>,
+    /// The field that says what each layer is, or counts layers that are all alike.
+    pub(crate) layers_field: String,
     pub(crate) dtype: Chosen<StateFormat>,
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) checkpoint_kv: Option<CheckpointKv>,
@@ -154,6 +157,7 @@ impl Architecture {
             name: facts.name,
             classes: classes.list,
             layers,
+            layers_field: facts.layers_field,
             dtype: facts.dtype,
             recurrent_dtype: facts.recurrent_dtype,
             checkpoint_kv: facts.checkpoint_kv,
@@ -233,6 +237,11 @@ impl Architecture {
     /// What the file calls the model, where it has words for that.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The field that says what each layer is, or that counts layers which are all alike.
+    pub fn layers_field(&self) -> &str {
+        &self.layers_field
     }
 
     /// The longest context that the config allows.

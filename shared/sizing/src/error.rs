@@ -29,6 +29,9 @@ pub enum ErrorKind {
     UnknownModel,
 }
 
+/// What helps where a context or a batch is too large.
+const SMALLER: &str = "; use a smaller context or batch";
+
 impl Error {
     /// A config field that cannot be used. `path` is its JSON path.
     pub fn field(path: impl Into<String>, what: impl Into<String>) -> Self {
@@ -61,8 +64,25 @@ impl Error {
         Self {
             kind: ErrorKind::Overflow,
             place: None,
-            what: format!("{what} does not fit in 64 bits; use a smaller context or batch"),
+            what: format!("{what} does not fit in 64 bits{SMALLER}"),
         }
+    }
+
+    /// The same overflow with the setting that makes it as large, where no place is named yet.
+    pub(crate) fn for_setting(mut self, name: &str) -> Self {
+        if self.kind == ErrorKind::Overflow && self.place.is_none() {
+            self.place = Some(name.to_owned());
+        }
+        self
+    }
+
+    /// The same overflow with the config's fields that make one layer as wide, which no smaller context helps.
+    pub(crate) fn for_fields(mut self, fields: impl Into<String>) -> Self {
+        if self.kind == ErrorKind::Overflow && self.place.is_none() {
+            self.what = self.what.replace(SMALLER, "; no layer is as wide");
+            self.place = Some(one_line(fields.into()));
+        }
+        self
     }
 
     /// A model id that the catalogue does not hold; `hint` names the nearest one.

@@ -289,7 +289,10 @@ impl StateModel {
         let mut components = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             let kept = &part.component;
-            let of_batch = |bytes: Bytes| bytes.times(part.layers)?.times(batch);
+            let of_batch = |bytes: Bytes| {
+                let one = bytes.times(part.layers).map_err(|error| error.for_setting("context"))?;
+                one.times(batch).map_err(|error| error.for_setting("batch"))
+            };
             components.push(ComponentSize {
                 kind: kept.kind,
                 growth: kept.growth.name(),

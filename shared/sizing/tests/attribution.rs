@@ -36,7 +36,11 @@ fn from_glm_4_5_to_glm_5_1() {
          +10,296); at 100,000 tokens 37.7 GB → 10.0 GB, 3.8 times less"
     );
     let layers = comparison.facts.iter().find(|fact| fact.fact == "layers").unwrap();
-    assert_eq!(serde_json::to_value(layers).unwrap()["to"]["values"], serde_json::json!([78]));
+    let layers = serde_json::to_value(layers).unwrap();
+    assert_eq!(layers["to"], serde_json::json!({"values": [78], "source": "num_hidden_layers"}));
+    let keys = comparison.facts.iter().find(|fact| fact.fact == "layers_with_index_keys").unwrap();
+    let keys = serde_json::to_value(keys).unwrap();
+    assert_eq!(keys["to"]["source"], "num_hidden_layers, index_head_dim");
     let rank = comparison.facts.iter().find(|fact| fact.fact == "kv_lora_rank").unwrap();
     assert_eq!((&rank.from, rank.to.as_ref().unwrap().source.as_str()), (&None, "kv_lora_rank"));
 }

@@ -5,7 +5,7 @@
 use kvscope_sizing::cases::run_cases;
 
 fn passes(name: &str, text: &str, rows: usize) {
-    let outcomes = run_cases(text);
+    let outcomes = run_cases(text).unwrap();
     assert_eq!(outcomes.len(), rows, "{name}: rows");
     let failing: Vec<String> = outcomes
         .iter()
@@ -73,45 +73,107 @@ fn a_row_says_what_was_not_used() {
         "head_dim": 1, "dtype": "bfloat16"}, "model": "glm-5.1""#
         .replace('\n', " ");
     let text = [
-        row("newer", "vllm@9.9", &config),
-        row("newer", "vllm@0.33", &config),
-        row("", "vllm", &config),
-        r#"{"id": "typed", "engine": 7}"#.to_owned(),
-        r#"{"engine": 7}"#.to_owned(),
+        row("gqa-newer", "vllm@9.9", &config),
+        row("gqa-known", "vllm@0.33", &config),
+        r#"{"id": "gqa-typed", "engine": 7}"#.to_owned(),
     ]
     .join("\n");
-    let outcomes = run_cases(&text);
+    let outcomes = run_cases(&text).unwrap();
     let ids: Vec<&str> = outcomes.iter().map(|outcome| outcome.id.as_str()).collect();
-    assert_eq!(ids, ["newer", "newer", "line 3", "typed", "line 5"]);
+    assert_eq!(ids, ["gqa-newer", "gqa-known", "gqa-typed"]);
     let says = |index: usize, words: &str| {
         assert!(outcomes[index].detail.contains(words), "{index}: {}", outcomes[index].detail);
     };
     says(0, "no rules are known for vllm 9.9; those of 0.33");
     says(0, "model \"glm-5.1\" is not used");
-    says(1, "line 1 has the same id");
     assert!(!outcomes[1].detail.contains("no rules"), "{}", outcomes[1].detail);
-    says(2, "id is empty");
+    says(2, "not a case: invalid type: integer `7`");
     assert!(outcomes.iter().skip(2).all(|outcome| !outcome.ok));
 }
 
-/// A case file comes from elsewhere: its ids steer no terminal and forge no line, and a mark in front of it is no error.
+/// A line that is no JSON object, or has no id of its own, is no case file's: its number and the offset in bytes are named. By
+/// hand: the good line has 16 bytes with its end, the mark in front of it three.
+#[test]
+fn lines_that_are_no_cases_are_named_by_number_and_byte() {
+    let good = r#"{"id": "gqa-a"}"#;
+    assert_eq!(good.len() + 1, 16);
+    for (text, error) in [
+        (
+            format!("{good}\n\n  {{\"id\": x}}\n"),
+            "line 3, byte 26: no JSON object (expected value); write one object a line",
+        ),
+        (
+            format!("\u{feff}{good}\nnot a case\n"),
+            "line 2, byte 20: no JSON object (expected ident); write one object a line",
+        ),
+        (format!("{good}\n[1]\n"), "line 2, byte 16: no JSON object; write one object a line"),
+        (
+            format!("{good}\n{good}\n"),
+            "line 2, byte 16: line 1 has the id \"gqa-a\" too; give each case an id of its own",
+        ),
+        (
+            format!("{good}\n{{\"engine\": \"vllm\"}}\n"),
+            "line 2, byte 16: no id; give the case one like \"gqa-llama-3.1-8b-slope\"",
+        ),
+        (
+            "{\"id\": \" \"}".to_owned(),
+            "line 1, byte 0: \" \" is no id; give the case one like \"gqa-llama-3.1-8b-slope\"",
+        ),
+        (
+            "{\"id\": \"a\\u001b[31mb\"}".to_owned(),
+            "line 1, byte 0: \"a\\u001b[31mb\" is no id; give the case one like \"gqa-llama-3.1-8b-slope\"",
+        ),
+    ] {
+        assert_eq!(run_cases(&text).unwrap_err().to_string(), error, "{text:?}");
+    }
+}
+
+/// The value of a load error is the key, which the error or warning must name: neither a part of it nor any word.
+#[test]
+fn a_load_error_is_of_the_key_that_it_names() {
+    let case = |config: &str, key: &str| {
+        let text = format!(
+            r#"{{"id": "cfg-x", "config": {config}, "engine": "logical", "quantity": "load_error", "value": {key}}}"#
+        );
+        run_cases(&text).unwrap().remove(0)
+    };
+    let config =
+        r#"{"num_attention_heads": 2, "head_dim": 8, "a": 1, "layer_types": ["full_attention", "odd"],
+        "num_hidden_layers": 2}"#
+            .replace('\n', "");
+    let missing =
+        config.replace(r#""num_hidden_layers": 2"#, r#""b": 2"#).replace(r#""odd""#, r#""full_attention""#);
+    let named = case(&config, r#""layer_types""#);
+    assert!(named.ok, "{}", named.detail);
+    for key in
+        [r#""layer""#, r#""layer_type""#, r#""e""#, r#""odd""#, r#""num_attention_heads""#, "3", r#""""#]
+    {
+        let other = case(&config, key);
+        assert!(!other.ok, "{key}: {}", other.detail);
+    }
+    assert!(!case(&missing, r#""hidden""#).ok);
+}
+
+/// A case file comes from elsewhere: its words steer no terminal and forge no line, and a mark in front of it is no error.
 #[test]
 fn a_hostile_case_file_prints_one_line_a_case() {
-    let case = |id: &str, tolerance: &str| {
+    let case = |id: &str, quantity: &str, tolerance: &str| {
         format!(
-            r#"{{"id": "{id}", "model": "gemma-2b", "engine": "logical", "quantity": "slope_bytes_per_token",
+            r#"{{"id": "{id}", "model": "gemma-2b", "engine": "logical", "quantity": "{quantity}",
             "value": 18432, "unit": "B", "rel_tol": {tolerance}}}"#
         )
         .replace('\n', "")
     };
-    let text = format!(
-        "\u{feff}{}\n{}\n",
-        case("gqa-first", "0"),
-        case("\\u001b[31mevil\\nok       gqa-other: 1", "10")
-    );
-    let outcomes = kvscope_sizing::cases::run_cases(&text);
+    let text = [
+        case("gqa-first", "slope_bytes_per_token", "0"),
+        case("gqa-other", "slope_bytes_per_token", "10"),
+        case("gqa-third", "\\u001b[31mevil\\nok       gqa-fourth: 1", "0"),
+    ]
+    .join("\n");
+    let outcomes = run_cases(&format!("\u{feff}{text}\n")).unwrap();
     assert!(outcomes[0].ok, "{}", outcomes[0].line());
     assert!(!outcomes[1].ok && outcomes[1].detail.contains("lets any answer pass"), "{}", outcomes[1].detail);
+    assert!(!outcomes[2].ok && outcomes[2].detail.contains("evil"), "{}", outcomes[2].detail);
     for outcome in &outcomes {
         assert!(!outcome.line().contains(char::is_control), "{:?}", outcome.line());
     }

@@ -380,6 +380,39 @@ fn classes_without_a_cache_keep_nothing() {
     }
 }
 
+/// llama.cpp of October 2026 sets Gemma 2's window to 4096 and Llama 4's chunks to 8192 where it reads their files, and the full
+/// layers of gpt-oss to every second (`load_arch_hparams` of each class).
+#[test]
+fn windows_that_llama_cpp_sets_by_class_are_told() {
+    let file = |class: &str| {
+        GgufFile::new(class)
+            .with(&format!("{class}.block_count"), Value::U32(4))
+            .with(&format!("{class}.embedding_length"), Value::U32(512))
+            .with(&format!("{class}.attention.head_count"), Value::U32(8))
+            .with(&format!("{class}.attention.head_count_kv"), Value::U32(8))
+    };
+    let told = |file: &GgufFile| {
+        let read = architecture(file);
+        read.warnings().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let gemma = told(&file("gemma2"));
+    let window =
+        "gemma2.attention.sliding_window: absent; 4096, as llama.cpp sets it for the class gemma2, is taken";
+    assert!(gemma.contains(window), "{gemma}");
+    let which = "gemma2.attention.sliding_window_pattern: absent; the last of every 2 layers has no window";
+    assert!(gemma.contains(which), "{gemma}");
+    let llama = told(&file("llama4"));
+    assert!(llama.contains("llama4.attention.sliding_window: absent; 8192, as llama.cpp"), "{llama}");
+    let oss = file("gpt-oss").with("gpt-oss.attention.sliding_window", Value::U32(128));
+    let text = told(&oss);
+    assert!(
+        text.contains("the last of every 2 layers") && !text.contains("sliding_window: absent"),
+        "{text}"
+    );
+    let whole = oss.with("gpt-oss.attention.sliding_window_pattern", Value::U32(2));
+    assert!(!told(&whole).contains("sliding_window"), "{}", told(&whole));
+}
+
 /// A context beyond the longest one is told under the key that says which that is.
 #[test]
 fn a_context_that_is_too_long_names_the_files_own_key() {

@@ -120,33 +120,37 @@ fn a_null_that_a_class_cannot_use_is_refused() {
     assert_eq!(slope(&outer).0, 2 * 4 * 256 * 2, "an outer null says nothing of the text model's class");
 }
 
-/// Windows that classes have by default, and where their full layers stand; bytes of the full layers alone are left.
+/// Windows that classes have by default, which is told, and where their full layers stand; bytes of the full layers alone are left.
 #[test]
 fn classes_have_their_default_windows() {
-    for (class, layers, full) in [
-        ("gpt_oss", 24, 12),
-        ("cohere2", 8, 2),
-        ("exaone4", 8, 2),
-        ("olmo3", 8, 2),
-        ("vaultgemma", 4, 2),
+    for (class, layers, full, window) in [
+        ("gpt_oss", 24, 12, 128),
+        ("cohere2", 8, 2, 4096),
+        ("exaone4", 8, 2, 4096),
+        ("olmo3", 8, 2, 4096),
+        ("vaultgemma", 4, 2, 4096),
         // The last 15 use earlier caches, so one full layer of the first five.
-        ("gemma3n_text", 20, 1),
+        ("gemma3n_text", 20, 1, 512),
         // 3 of every sixth, and the last of 20 that would have a window.
-        ("gemma4_text", 20, 4),
-        ("afmoe", 8, 2),
+        ("gemma4_text", 20, 4, 512),
+        ("afmoe", 8, 2, 1024),
         // The first of four: layers 0, 4 and 8.
-        ("granite_swa", 9, 3),
-        ("cwm", 9, 3),
+        ("granite_swa", 9, 3, 128),
+        ("cwm", 9, 3, 8192),
         // Counted from the end: layers 8, 4 and 0.
-        ("muse_glimmer_text", 9, 3),
-        ("ministral", 4, 0),
-        ("kolibri1", 10, 2),
+        ("muse_glimmer_text", 9, 3, 2048),
+        ("ministral", 4, 0, 4096),
+        ("kolibri1", 10, 2, 513),
         // A window only where it is switched on.
-        ("qwen3", 4, 4),
+        ("qwen3", 4, 4, 0),
     ] {
         let config = json!({"model_type": class, "num_hidden_layers": layers, "num_attention_heads": 8,
             "num_key_value_heads": 8, "head_dim": 64, "global_head_dim": 64, "dtype": "bfloat16"});
-        assert_eq!(slope(&config), (full * 2 * 8 * 64 * 2, String::new()), "{class}");
+        let told = match window {
+            0 => String::new(),
+            window => format!("sliding_window: absent; {window} is taken, the default of its class"),
+        };
+        assert_eq!(slope(&config), (full * 2 * 8 * 64 * 2, told), "{class}");
     }
     let qwen = json!({"model_type": "qwen3", "num_hidden_layers": 30, "num_attention_heads": 8, "use_sliding_window": true,
         "num_key_value_heads": 8, "head_dim": 64, "dtype": "bfloat16"});

@@ -286,23 +286,38 @@ fn the_longest_length_fits_and_one_token_more_does_not() {
     }
 }
 
-/// A config without a length has 2,048 tokens (`_get_and_verify_max_len`: `default_max_len`), which is told.
+/// A config without a length has its class's (`FalconH1Config.max_position_embeddings` of transformers 5.19), and without one of
+/// those 2,048 tokens (`_get_and_verify_max_len`: `default_max_len`), which is told.
 #[test]
-fn without_a_length_there_are_2048_tokens() {
-    let config = r#"{"model_type": "falcon_h1", "num_hidden_layers": 4, "hidden_size": 2048, "dtype": "bfloat16",
-        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "mamba_d_ssm": 3072,
-        "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
-    let architecture = read_config(config).unwrap();
+fn without_a_length_there_are_those_of_the_class_else_2048_tokens() {
+    let shape = r#""num_hidden_layers": 4, "hidden_size": 2048, "dtype": "bfloat16",
+        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128"#;
+    let plain = read_config(&format!("{{{shape}}}")).unwrap();
+    let open = report_of(&plain, "vllm@0.33", &[]);
+    assert!(
+        open.warnings.iter().any(|warning| warning.message.contains("takes 2,048")),
+        "{:?}",
+        open.warnings
+    );
+    // 2048 tokens × 4 layers × 2 × 2 heads × 128 × 2 B
+    assert_eq!(whole(&open, Quantity::NeededBytesOneRequest), 2048 * 4 * 2 * 2 * 128 * 2);
+    let config = format!(
+        r#"{{"model_type": "falcon_h1", {shape}, "mamba_d_ssm": 3072,
+        "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_d_conv": 4}}"#
+    );
+    let architecture = read_config(&config).unwrap();
+    assert!(architecture.max_context().is_none(), "what a class takes limits no one");
     for mode in ["all", "none"] {
         let of = |more: &[(&str, &str)]| {
             report_of(&architecture, "vllm@0.20", &[&[("mamba_cache_mode", mode)][..], more].concat())
         };
-        let (open, given) = (of(&[]), of(&[("max_model_len", "2048")]));
+        let (open, given) = (of(&[]), of(&[("max_model_len", "8192")]));
         for quantity in [Quantity::StateBlocksPerRequest, Quantity::NeededBytesOneRequest] {
             assert_eq!(whole(&open, quantity), whole(&given, quantity), "{mode}");
         }
         assert_eq!(open.padding, given.padding);
-        assert!(open.warnings.iter().any(|warning| warning.message.contains("2,048")), "{:?}", open.warnings);
+        let told = "takes 8,192 (max_position_embeddings absent: 8192, the default of the falcon_h1 configuration class)";
+        assert!(open.warnings.iter().any(|warning| warning.message.contains(told)), "{:?}", open.warnings);
     }
 }
 

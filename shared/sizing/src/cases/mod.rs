@@ -3,10 +3,8 @@
 //! Text in, outcomes out. A case that cannot be answered is a failure with its reason, never a skip.
 
 mod compare;
+mod lines;
 mod row;
-
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,7 +21,7 @@ const LOAD_ERROR: &str = "load_error";
 /// What became of one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseOutcome {
-    /// The case's id, or `line N` where it has none.
+    /// The case's id.
     pub id: String,
     /// Whether the answer agrees within the case's tolerance.
     pub ok: bool,
@@ -57,24 +55,15 @@ impl CaseOutcome {
 }
 
 /// Runs every line of a case file. Empty lines are passed over, and so is a byte order mark.
-pub fn run_cases(text: &str) -> Vec<CaseOutcome> {
-    let lines =
-        text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let mut first: HashMap<String, usize> = HashMap::new();
-    lines
-        .map(|(index, line)| {
-            let mut outcome = run_line(index + 1, line);
-            match first.entry(outcome.id.clone()) {
-                Entry::Occupied(earlier) => {
-                    note(&mut outcome.detail, &format!("line {} has the same id", earlier.get()));
-                }
-                Entry::Vacant(new) => {
-                    new.insert(index + 1);
-                }
-            }
-            outcome
-        })
-        .collect()
+///
+/// # Errors
+///
+/// A line that is no JSON object, with its number and the offset in bytes, or one whose id is missing, of other characters than
+/// letters, digits, `-` and `.`, or that of another line. Nothing is run then. An object that is no case is a failure among the
+/// outcomes.
+pub fn run_cases(text: &str) -> Result<Vec<CaseOutcome>> {
+    let lines = lines::read(text)?;
+    Ok(lines.into_iter().map(run_line).collect())
 }
 
 /// Adds to the one line of a detail.
@@ -83,12 +72,12 @@ fn note(detail: &mut String, more: &str) {
     detail.push_str(more);
 }
 
-fn run_line(number: usize, line: &str) -> CaseOutcome {
-    let row = match Row::parse(line) {
+fn run_line(line: lines::Line<'_>) -> CaseOutcome {
+    let row = match Row::parse(line.object) {
         Ok(row) => row,
         Err(why) => {
             return CaseOutcome {
-                id: Row::id_of(line).unwrap_or_else(|| format!("line {number}")),
+                id: line.id,
                 ok: false,
                 got: Value::Null,
                 expected: Value::Null,
@@ -142,17 +131,43 @@ fn architecture(row: &Row) -> Result<Architecture> {
 
 /// The config must be refused, or warned about, by the name of the key.
 fn load_error(row: &Row) -> (bool, Value, String) {
-    let key = row.value.as_str().unwrap_or_default();
-    let messages: Vec<String> = match architecture(row) {
-        Err(error) => vec![error.to_string()],
-        Ok(architecture) => architecture.warnings().iter().map(ToString::to_string).collect(),
+    let Some(key) = row.value.as_str().filter(|key| !key.is_empty()) else {
+        return (false, Value::Null, format!("{} is no config key", row.value));
     };
-    let named = messages.iter().find(|message| !key.is_empty() && message.contains(key));
+    let messages: Vec<(String, String)> = match architecture(row) {
+        Err(error) => vec![(error.place().unwrap_or_default().to_owned(), error.to_string())],
+        Ok(architecture) => architecture
+            .warnings()
+            .iter()
+            .map(|warning| (warning.field.clone(), warning.to_string()))
+            .collect(),
+    };
+    let is_key = |word: &str| row.config.as_ref().is_some_and(|config| has_key(config, word));
+    let named = messages.iter().find(|(place, message)| {
+        place.split(['.', '[', ']']).any(|part| part == key) || is_key(key) && has_word(message, key)
+    });
+    let all = || messages.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>().join("; ");
     match named {
-        Some(message) => (true, row.value.clone(), message.clone()),
+        Some((_, message)) => (true, row.value.clone(), message.clone()),
         None if messages.is_empty() => (false, Value::Null, "read without an error or a warning".to_owned()),
-        None => (false, Value::Null, format!("{key:?} is not named: {}", messages.join("; "))),
+        None => (false, Value::Null, format!("{key:?} is not named: {}", all())),
     }
+}
+
+/// Whether `key` is a key of the config at any depth.
+fn has_key(config: &Value, key: &str) -> bool {
+    match config {
+        Value::Object(fields) => fields.iter().any(|(name, inner)| name == key || has_key(inner, key)),
+        Value::Array(items) => items.iter().any(|item| has_key(item, key)),
+        _ => false,
+    }
+}
+
+/// Whether the text has the word, not as part of a longer one.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part))
 }
 
 fn number(figure: Figure) -> Value {

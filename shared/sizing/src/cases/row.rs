@@ -27,18 +27,9 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The id of a line that is no case, where it has one all the same.
-    pub(super) fn id_of(line: &str) -> Option<String> {
-        let value: Value = serde_json::from_str(line).ok()?;
-        value.get("id")?.as_str().map(str::to_owned).filter(|id| !id.trim().is_empty())
-    }
-
-    /// Reads a line; the error says what is wrong with it.
-    pub(super) fn parse(line: &str) -> Result<Self, String> {
-        let row: Self = serde_json::from_str(line).map_err(|error| format!("not a case: {error}"))?;
-        if row.id.trim().is_empty() {
-            return Err("not a case: id is empty; give each case a name of its own".to_owned());
-        }
+    /// Reads a line's object; the error says what is wrong with it.
+    pub(super) fn parse(object: &str) -> Result<Self, String> {
+        let row: Self = serde_json::from_str(object).map_err(|error| format!("not a case: {error}"))?;
         if !(row.rel_tol.is_finite() && row.rel_tol >= 0.0) {
             return Err(format!("rel_tol {:?} is no tolerance", row.rel_tol));
         }

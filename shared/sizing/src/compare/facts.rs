@@ -155,16 +155,21 @@ struct Facts {
 impl Facts {
     fn of(architecture: &Architecture) -> Self {
         let mut facts = Self::default();
-        let listed = "the layers that the config lists";
+        let listed = architecture.layers_field();
         let layers = Value::Number(architecture.layer_count() as u64);
         facts.add(Cause::Layers, "model", "layers", layers, listed);
         facts.add(Cause::Mixer, "model", "mixers", Value::Name(mixers(architecture)), listed);
         let borrowed = layers_where(architecture, borrows);
-        facts.add(Cause::Sharing, "cache", "layers_that_use_another", Value::Number(borrowed), listed);
+        let why = architecture.classes().iter().find_map(|class| class.borrows.as_deref()).unwrap_or(listed);
+        facts.add(Cause::Sharing, "cache", "layers_that_use_another", Value::Number(borrowed), why);
         let indexed = layers_where(architecture, keeps_index_keys);
         if indexed > 0 {
             let layers = Value::Number(indexed);
-            facts.add(Cause::IndexKeys, "indexer", "layers_with_index_keys", layers, listed);
+            let mut keys =
+                architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(Mixer::index_keys);
+            let width = keys.next().map_or(String::new(), |keys| format!(", {}", keys.width.source()));
+            let source = format!("{listed}{width}");
+            facts.add(Cause::IndexKeys, "indexer", "layers_with_index_keys", layers, &source);
         }
         for class in architecture.classes() {
             for mixer in &class.mixers {

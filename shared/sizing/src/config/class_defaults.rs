@@ -4,6 +4,8 @@
 //! read by vLLM 0.33.
 
 mod encoders;
+mod lengths;
+mod widths;
 
 use crate::fact::Fact;
 
@@ -11,10 +13,14 @@ pub(super) use encoders::is_encoder;
 
 /// `(model types, field, value)`
 const COUNTS: &[(&[&str], &str, u64)] = &[
-    (&["gemma2", "gpt_oss", "vaultgemma"], "sliding_window_pattern", 2),
-    (&["cohere2", "dory", "exaone4", "exaone_moe", "olmo3"], "sliding_window_pattern", 4),
+    (&["gemma2", "gpt_oss", "t5_gemma_module", "vaultgemma"], "sliding_window_pattern", 2),
+    (
+        &["cohere2", "cohere_compass_text", "dory", "exaone4", "exaone_moe", "olmo3"],
+        "sliding_window_pattern",
+        4,
+    ),
     (&["gemma3n_text", "kolibri1"], "sliding_window_pattern", 5),
-    (&["gemma3_text", "gemma3"], "sliding_window_pattern", 6),
+    (&["gemma3_text", "gemma3", "t5gemma2_decoder", "t5gemma2_text"], "sliding_window_pattern", 6),
     (&["inkling_text", "inkling2_text", "inkling2_loop_text"], "sliding_window_pattern", 6),
     (&["afmoe"], "global_attn_every_n_layers", 4),
     (&["modernbert-decoder"], "global_attn_every_n_layers", 3),
@@ -173,25 +179,6 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["inkling_text", "inkling2_text", "inkling2_loop_text"], "conv_kernel_size", 4),
     (&["inkling_text"], "sliding_window_size", 512),
     (&["inkling2_text", "inkling2_loop_text"], "sliding_window_size", 1024),
-    (
-        &[
-            "gemma",
-            "gemma2",
-            "gemma3_text",
-            "gemma3",
-            "gemma3n_text",
-            "gemma4_text",
-            "vaultgemma",
-            "qwen3_next",
-            "qwen3_5_text",
-            "qwen3_5_moe_text",
-        ],
-        "head_dim",
-        256,
-    ),
-    (&["qwen3", "glm", "glm4", "seed_oss", "ernie4_5", "helium", "llama4_text"], "head_dim", 128),
-    (&["gpt_oss"], "head_dim", 64),
-    (&["mimo_v2_flash"], "head_dim", 192),
     (&["mimo_v2_flash"], "v_head_dim", 128),
     (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
     (&["llama4_text"], "attention_chunk_size", 8192),
@@ -324,7 +311,7 @@ impl FullLayer {
 pub(super) fn full_layer(model_type: Option<&str>) -> Option<FullLayer> {
     match model_type? {
         "cwm" | "granite_swa" | "granitemoe_swa" => Some(FullLayer::First(4)),
-        "gemma4_text" | "gemma4_unified_text" => Some(FullLayer::LastAndFinal(6)),
+        "diffusion_gemma_text" | "gemma4_text" | "gemma4_unified_text" => Some(FullLayer::LastAndFinal(6)),
         "mimo_v2_flash" => Some(FullLayer::LastAndFirst(6)),
         "muse_glimmer_text" | "muse_spark_text" => Some(FullLayer::FromEnd(4)),
         _ => None,
@@ -387,9 +374,10 @@ pub(super) fn window_heads_factor(model_type: Option<&str>) -> Option<u64> {
     model_type?.starts_with("mimo_v2").then_some(2)
 }
 
-/// Classes whose windows a list gives to layers, and none where there is no list (`SmallThinkerConfig`).
+/// Classes whose windows a list gives to layers, and none where there is no list (`SmallThinkerConfig`, and `LagunaConfig` and
+/// `MellumConfig` of transformers 5.19, which have a window by default).
 pub(super) fn windows_by_list_alone(model_type: Option<&str>) -> bool {
-    model_type == Some("smallthinker")
+    matches!(model_type, Some("laguna" | "mellum" | "smallthinker"))
 }
 
 /// Encoder-decoder classes whose decoder is counted by `num_decoder_layers`, or as the encoder is (`T5Config`).
@@ -437,6 +425,11 @@ pub(super) fn is_gpt_neo(model_type: Option<&str>) -> bool {
     model_type == Some("gpt_neo")
 }
 
+/// Classes whose `layer_types` name kinds of compressed attention.
+pub(super) fn compresses_by_names(model_type: Option<&str>) -> bool {
+    model_type == Some("deepseek_v4")
+}
+
 /// Classes of Mamba-2 alone, whose heads have no prefix in their names.
 pub(super) fn plain_mamba2(model_type: Option<&str>) -> bool {
     model_type == Some("mamba2")
@@ -459,7 +452,9 @@ pub(super) fn plain_mamba1(model_type: Option<&str>) -> bool {
 }
 
 pub(super) fn count(model_type: Option<&str>, field: &str) -> Option<Fact> {
-    default_of(COUNTS, model_type, field)
+    [COUNTS, lengths::LENGTHS, widths::WIDTHS]
+        .into_iter()
+        .find_map(|rows| default_of(rows, model_type, field))
 }
 
 /// The default of a text model's class inside another model's config.

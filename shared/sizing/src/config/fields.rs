@@ -29,7 +29,7 @@ const NESTED: [&str; 6] =
 
 /// Objects about weights, and the fields in them by which a checkpoint asks for a K/V format after all.
 const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
-pub(super) const CACHE_FORMATS: [&str; 2] = ["kv_cache_scheme", "kv_cache_quant_algo"];
+pub(super) const CACHE_FORMATS: [&str; 3] = ["kv_cache_scheme", "kv_cache_quant_algo", "kv_cache_group"];
 
 /// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means
 /// missing, as engines read it.
@@ -204,6 +204,10 @@ impl<'a> Fields<'a> {
 
     /// What the config itself says, where that is at least one.
     pub(super) fn stated(&self, key: &str) -> Result<Option<Fact>> {
+        // The width of all heads divided by their number, as where the field is absent (`FalconH1Config`, `BambaConfig`).
+        if key == "mamba_d_head" && matches!(self.find(key), Some((_, value)) if value == "auto") {
+            return Ok(None);
+        }
         let Some(fact) = self.number(key)? else { return Ok(None) };
         if fact.get() == 0 && AT_LEAST_ONE.contains(&key) {
             let what = "0; a model has at least one, so give the real count or leave the field out";
@@ -444,9 +448,11 @@ fn collect_unread(
                 collect_unread(&format!("{path}."), object, &[], is_read, unread);
             }
             Value::Object(object) if WEIGHT_FORMATS.contains(&name.as_str()) => {
+                // Quark names the projections whose output is stored in a format of its own; mostly there are none.
+                let is_none = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
                 let stated = CACHE_FORMATS
                     .iter()
-                    .filter(|key| object.get(**key).is_some_and(|value| !value.is_null() && !is_read(value)));
+                    .filter(|key| object.get(**key).is_some_and(|value| !is_none(value) && !is_read(value)));
                 unread.extend(
                     stated.map(|key| Unread { path: format!("{path}.{key}"), name: (*key).to_owned() }),
                 );

@@ -1,13 +1,14 @@
 //! What kind each layer is, from whichever of a dozen fields the config uses to say so.
 
 mod checks;
+mod compressed;
 mod encoders;
 mod windows;
 
 use serde_json::Value;
 
 use super::class_defaults;
-use super::fields::{Fields, listed, wrong_type};
+use super::fields::{Fields, wrong_type};
 use super::shapes::{has_convolutions, must_fit};
 use crate::fact::Fact;
 use crate::state::counted;
@@ -94,8 +95,9 @@ pub(super) fn read_kinds(
 type Reader = fn(&Fields<'_>, Option<&Fact>, &mut Vec<Warning>) -> Result<Option<Kinds>>;
 
 /// The readers of lists; the first that finds its field decides.
-const READERS: [Reader; 10] = [
-    compress_ratios,
+const READERS: [Reader; 11] = [
+    compressed::ratios,
+    compressed::named,
     hybrid_layer_pattern,
     window_layout,
     windows::listed_windows,
@@ -303,44 +305,6 @@ fn linear_lists(fields: &Fields<'_>, count: Option<&Fact>, _: &mut Vec<Warning>)
         })
         .collect::<Result<_>>()?;
     Ok(Some(Kinds { field, layers }))
-}
-
-/// `compress_ratios`: one ratio a layer, then zeros for draft layers (DeepSeek-V4).
-fn compress_ratios(
-    fields: &Fields<'_>,
-    count: Option<&Fact>,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<Kinds>> {
-    let Some((path, ratios)) = fields.numbers("compress_ratios")? else { return Ok(None) };
-    let Some(count) = count else { return Ok(None) };
-    let total = usize::try_from(count.get()).expect("layer counts are limited");
-    if ratios.len() < total {
-        return Err(too_short(&path, ratios.len(), count));
-    }
-    let (own, drafts) = ratios.split_at(total);
-    if fields.has("num_nextn_predict_layers") {
-        listed_length(fields, &path, ratios.len(), Some(count), warnings)?;
-    }
-    if drafts.iter().any(|ratio| *ratio != 0) {
-        return Err(Error::field(
-            &path,
-            format!(
-                "{} ({}), and the surplus is not draft layers",
-                listed(ratios.len(), total),
-                count.source()
-            ),
-        ));
-    }
-    if !drafts.is_empty() && !fields.has("num_nextn_predict_layers") {
-        warnings.push(Warning::new(
-            &path,
-            format!(
-                "{total} layers; what is listed beyond them ({}) is draft layers and left out",
-                drafts.len()
-            ),
-        ));
-    }
-    Ok(Some(Kinds { field: path, layers: own.iter().map(|ratio| LayerKind::Compressed(*ratio)).collect() }))
 }
 
 /// Fields of KDA beside a group size. The class `bailing_hybrid` names two architectures: lightning attention (Ling 2.5) and,

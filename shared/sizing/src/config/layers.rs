@@ -17,8 +17,11 @@ use crate::{Error, Result};
 /// No published model has a tenth of it; a count beyond it is a mistake, not a model.
 pub(super) const MOST_LAYERS: u64 = 10_000;
 
-/// Reads every layer.
-pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Vec<LayerDraft>> {
+/// Reads every layer, and names the field that says what each is.
+pub(super) fn read_layers(
+    fields: &Fields<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<(String, Vec<LayerDraft>)> {
     let blocks = attention_blocks(fields)?;
     // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper), and so does `num_layers` (T5).
     let count = match &blocks {
@@ -62,7 +65,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
     }
     let mut told = HashSet::new();
     warnings.retain(|warning| told.insert(warning.clone()));
-    Ok(drafts)
+    Ok((kinds.field, drafts))
 }
 
 /// What layers have in common where their mixers are the same: the kind, and their entries of per-layer lists.

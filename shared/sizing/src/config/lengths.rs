@@ -2,7 +2,7 @@
 
 use super::fields::{self, Fields};
 use crate::Result;
-use crate::fact::Fact;
+use crate::fact::{Fact, Source};
 
 /// The longest lengths that a config states, each under its field's name, in the reader's order of preference; the class's default
 /// where it states none.
@@ -18,6 +18,11 @@ impl StatedLengths {
     /// The shortest of all, and the first of equal ones.
     pub(crate) fn shortest(&self) -> Option<&Fact> {
         self.0.iter().map(|(_, length)| length).min_by_key(|length| length.get())
+    }
+
+    /// The one that the reader prefers, where the config states it: what its class would take limits no one.
+    pub(crate) fn own(&self) -> Option<&Fact> {
+        self.first().filter(|length| !matches!(length.source(), Source::Default { .. }))
     }
 
     /// The one that the reader prefers.

@@ -104,15 +104,16 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
     let dtype = model_dtype(&fields, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
-    let mut drafts = layers::read_layers(&fields, &mut warnings)?;
+    let (layers_field, mut drafts) = layers::read_layers(&fields, &mut warnings)?;
     let loops = loops::repeat(&fields, &mut drafts, &mut warnings)?;
     let lengths = lengths::read(&fields)?;
     let facts = ModelFacts {
         name: None,
+        layers_field,
         dtype,
         recurrent_dtype,
         checkpoint_kv,
-        max_context: lengths.first().cloned(),
+        max_context: lengths.own().cloned(),
         lengths,
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,

@@ -122,6 +122,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
 
     fn sliding(&self, index: usize, warnings: &mut Vec<Warning>) -> Result<Mixer> {
         let window = window(self.fields)?;
+        self.warn_of_class(&window, warnings);
         Ok(Mixer::Sliding { heads: self.heads(HeadSet::Sliding, index, warnings)?, window })
     }
 
@@ -193,7 +194,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
             return Ok(entry(list, index));
         }
         if let Some(fact) = self.fields.count_any(&KV_HEADS)? {
-            self.warn_of_class_heads(&fact, warnings);
+            self.warn_of_class(&fact, warnings);
             return Ok(fact);
         }
         if let Some(nested) = self.fields.object("attn_config")?
@@ -324,10 +325,10 @@ impl<'f, 'a> Shapes<'f, 'a> {
     }
 
     /// A count that only the class knows, as with the head width: the figure hangs on `model_type`.
-    fn warn_of_class_heads(&self, heads: &Fact, warnings: &mut Vec<Warning>) {
-        if matches!(heads.source(), Source::Default { .. }) {
-            let what = format!("absent; {} is taken, the default of its class", heads.get());
-            warnings.push(Warning::new(self.fields.path_of("num_key_value_heads"), what));
+    fn warn_of_class(&self, count: &Fact, warnings: &mut Vec<Warning>) {
+        if let Source::Default { field, .. } = count.source() {
+            let what = format!("absent; {} is taken, the default of its class", count.get());
+            warnings.push(Warning::new(self.fields.path_of(field), what));
         }
     }
 }

@@ -310,10 +310,17 @@ fn profile<'q>(query: &'q Query<'_>) -> Result<Box<dyn Profile + 'q>> {
 ///
 /// A quantity that the engine does not have, a setting that is missing or does not fit the model, or an overflow.
 pub fn answer(query: &Query<'_>, quantity: Quantity) -> Result<Figure> {
-    profile(query)?.figure(quantity)?.ok_or_else(|| {
+    let figure =
+        profile(query)?.figure(quantity).map_err(|error| error.for_setting(largest_setting(query)))?;
+    figure.ok_or_else(|| {
         let what = format!("{} has no figure of that name", query.engine.kind().name());
         Error::setting(quantity.name(), what)
     })
+}
+
+/// The setting that makes figures as large as they are.
+fn largest_setting(query: &Query<'_>) -> &'static str {
+    if query.batch > 1 { "batch" } else { "context" }
 }
 
 /// Every figure of the query's engine that the settings allow, where its padding goes, and what it would print.
@@ -333,7 +340,7 @@ pub fn report(query: &Query<'_>) -> Result<EngineReport> {
             Err(error) if error.kind() == crate::ErrorKind::Setting => {
                 unanswered.push(Unanswered { quantity, why: error.to_string() });
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.for_setting(largest_setting(query))),
         }
     }
     Ok(EngineReport {

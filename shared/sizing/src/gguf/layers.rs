@@ -203,9 +203,11 @@ fn reaches(keys: &Keys<'_>, all: usize, own: usize, warnings: &mut Vec<Warning>)
     let pattern = keys.per_layer(PATTERN, all)?;
     let limit = match (stated.filter(|fact| fact.get() > 0), rule) {
         _ if switched_off => None,
-        (_, WindowRule::Chunked { chunk, .. }) => Some(class_default(keys, chunk)),
+        (_, WindowRule::Chunked { chunk, .. }) => Some(class_default(keys, chunk, warnings)),
         (Some(window), _) => Some(window),
-        (None, WindowRule::Period { default_window: Some(window), .. }) => Some(class_default(keys, window)),
+        (None, WindowRule::Period { default_window: Some(window), .. }) => {
+            Some(class_default(keys, window, warnings))
+        }
         (None, _) => None,
     };
     let listed = pattern.as_ref().filter(|pattern| pattern.is_list());
@@ -232,7 +234,16 @@ fn reaches(keys: &Keys<'_>, all: usize, own: usize, warnings: &mut Vec<Warning>)
         WindowRule::Chunked { period, .. } => (Some(period), FullLayer::Last),
         WindowRule::Unused => (None, FullLayer::Last),
     };
-    let Some(period) = pattern.map(|pattern| pattern.at(0).get()).or(default_period) else {
+    let stated = pattern.map(|pattern| pattern.at(0).get());
+    if let (None, Some(period)) = (stated, default_period) {
+        let which = if full == FullLayer::First { "first" } else { "last" };
+        let what = format!(
+            "absent; the {which} of every {period} layers has no window, as llama.cpp sets it for the class {}",
+            keys.architecture()
+        );
+        warnings.push(Warning::new(keys.name(PATTERN), what));
+    }
+    let Some(period) = stated.or(default_period) else {
         warnings.push(Warning::new(
             keys.name("attention.sliding_window"),
             "no key says which layers have the window, and llama.cpp keeps every token for this class; so does this \
@@ -247,11 +258,11 @@ fn reaches(keys: &Keys<'_>, all: usize, own: usize, warnings: &mut Vec<Warning>)
     })
 }
 
-fn class_default(keys: &Keys<'_>, value: u64) -> Fact {
-    let source = Source::default(
-        keys.name("attention.sliding_window"),
-        format!("{value}, as llama.cpp sets it for the class {}", keys.architecture()),
-    );
+fn class_default(keys: &Keys<'_>, value: u64, warnings: &mut Vec<Warning>) -> Fact {
+    let rule = format!("{value}, as llama.cpp sets it for the class {}", keys.architecture());
+    let name = keys.name("attention.sliding_window");
+    warnings.push(Warning::new(name.clone(), format!("absent; {rule}, is taken")));
+    let source = Source::default(name, rule);
     Fact::new(value, source)
 }
 

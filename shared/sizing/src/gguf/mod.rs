@@ -81,6 +81,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     let dtype = Source::default("dtype", rule);
     let facts = ModelFacts {
         name: shown_name(keys),
+        layers_field: keys.name("block_count"),
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
         checkpoint_kv: None,

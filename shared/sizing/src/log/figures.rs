@@ -13,6 +13,8 @@ pub(super) struct Figure {
     /// Where it begins in the line.
     start: usize,
     pub(super) ranks: Vec<String>,
+    /// The first process that prints it, by its `pid`.
+    pub(super) process: Option<u64>,
     pub(super) times: usize,
     pub(super) says: String,
     /// In place of the topic's own words.
@@ -109,6 +111,7 @@ impl Figures {
             line: line.number,
             start,
             ranks: Some(rank).filter(|rank| !rank.is_empty()).into_iter().collect(),
+            process: line.process(start),
             times: 1,
             says,
             means: None,
@@ -118,6 +121,17 @@ impl Figures {
             not_computed: None,
         });
         self.all.last_mut().expect("one was pushed")
+    }
+
+    /// Takes back what a rank said on some topics before.
+    pub(super) fn take_back(&mut self, topics: &[Topic], rank: &str) {
+        self.all.retain_mut(|figure| {
+            if !topics.contains(&figure.topic) {
+                return true;
+            }
+            figure.ranks.retain(|own| own != rank);
+            !rank.is_empty() && !figure.ranks.is_empty()
+        });
     }
 
     /// Adds what the patterns find in the line.

@@ -36,6 +36,8 @@ pub(super) struct Launch {
     /// Whether any line of this engine was seen, other than figures.
     pub(super) seen: bool,
     pub(super) stated: Stated,
+    /// Why what the plan of the pool decides is not recomputed, where the engine plans by rules that the profiles do not have.
+    pub(super) unplanned: Option<&'static str>,
 }
 
 /// A key of an engine's arguments, the setting that it is, and how its values translate.

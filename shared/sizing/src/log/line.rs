@@ -110,6 +110,12 @@ impl Line {
         .filter(|word| !word.is_empty())
     }
 
+    /// The process that printed the line, from what stands before `end`: 120 of `(EngineCore pid=120)`.
+    pub(super) fn process(&self, end: usize) -> Option<u64> {
+        let (_, behind) = self.text.get(..end)?.split_once(" pid=")?;
+        behind.split_once(')')?.0.parse().ok()
+    }
+
     /// The rank that printed the line, from what stands before `end`: `TP3`, `DP1 TP0`, `PP0 TP1`, `rank 2`; empty
     /// where nothing tells ranks apart.
     pub(super) fn rank(&self, end: usize) -> String {

@@ -52,7 +52,7 @@ pub(super) struct WholeCache {
 impl CacheOf {
     /// `creating non-SWA KV cache, size = 131072 cells`, `creating DSV4 HCA compressed KV cache, …`.
     fn announced(line: &Line) -> Self {
-        if line.has("non-SWA KV cache") {
+        if ["non-SWA KV cache", "main KV cache", "DSA KV cache"].iter().any(|words| line.has(words)) {
             return Self::EveryToken;
         }
         if line.has("SWA KV cache") { Self::Windows } else { Self::Other }
@@ -110,6 +110,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.next_cache = CacheOf::announced(line);
     }
     cache(line, reading);
+    compressor(line, reading);
     buffer(line, reading);
 }
 
@@ -177,7 +178,7 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
         (false, false) => Some(format!("{}, allocated in full at start", cells_of(&found))),
     };
     for ((kind, size, start, end), (topic, setting)) in
-        found.sides.iter().zip([(topics[1], "k_dtype"), (topics[2], "v_dtype")])
+        found.sides.iter().zip([(topics[1], "k_dtype"), (topics[2], "v_dtype"), (Topic::StateP, "")])
     {
         reading.figures.add(topic, *size, line, *start, *end).of = found.cells;
         if !recurrent {
@@ -230,7 +231,7 @@ fn allocation(line: &Line) -> Option<Allocation<'_>> {
         found.snapshots = snapshots.and_then(|count| count.parse().ok());
         found.end = scan.at();
     }
-    for side in ["K (", "V (", "R (", "S ("] {
+    for side in ["K (", "V (", "R (", "S (", "P ("] {
         let Some(at) = line.text.get(found.end..).and_then(|rest| rest.find(side)).map(|at| at + found.end)
         else {
             continue;
@@ -261,6 +262,17 @@ fn mebibytes(scan: &mut Scan<'_>) -> Option<Printed> {
     let number = scan.number()?;
     scan.expect("MiB").or_else(|| scan.expect("MB"))?;
     Some(Printed::new(number, Unit::MiB))
+}
+
+/// `csa ratio = 4, state = 8 x 2048, streams = 1, rs_seq = 0, layers = 21, size = 1.31 MiB` of DeepSeek-V4's compressors.
+fn compressor(line: &Line, reading: &mut Reading) -> Option<()> {
+    let start = line.text.find(" ratio = ")?;
+    let mut scan = line.after(", state = ")?;
+    scan.seek("layers =")?;
+    scan.seek("size =")?;
+    let size = mebibytes(&mut scan)?;
+    reading.figures.add(Topic::Compressor, size, line, start, scan.at());
+    Some(())
 }
 
 /// `CUDA0 compute buffer size = 488.00 MiB` and its like.
@@ -330,7 +342,7 @@ pub(super) fn contradictions(
             .iter()
             .filter(|part| part.line == total.line && is_part(part.topic))
             .collect();
-        if parts.len() != 2 {
+        if parts.len() < 2 {
             continue;
         }
         let sum = parts.iter().fold(0.0, |sum, part| sum + part.printed.value());
@@ -346,7 +358,7 @@ pub(super) fn contradictions(
 }
 
 fn is_part(topic: Topic) -> bool {
-    matches!(topic, Topic::CacheK | Topic::CacheV | Topic::StateR | Topic::StateS)
+    matches!(topic, Topic::CacheK | Topic::CacheV | Topic::StateR | Topic::StateS | Topic::StateP)
 }
 
 /// Recomputes the caches for `architecture`: the profile prints its own lines, and each line of the log is held

@@ -143,6 +143,8 @@ struct Reading {
     concurrencies: Vec<Range>,
     /// Ranks whose engine began to start.
     started: Vec<String>,
+    /// vLLM: the line that refuses a start for which no memory is left.
+    refused: Option<usize>,
     /// What recomputing found to contradict.
     doubts: Vec<Contradiction>,
     /// llama.cpp: what the next cache is of.
@@ -165,6 +167,7 @@ impl Reading {
             return;
         }
         self.figures = Figures::default();
+        self.refused = None;
         self.launch.stated.start_again();
         self.started = vec![rank];
         self.launch.warn(
@@ -354,6 +357,11 @@ fn note(lines: &[Line]) -> (Option<String>, &[Line]) {
 }
 
 fn nothing_known(decoder: &Decoder, reading: &Reading) -> Error {
+    if let Some(line) = reading.refused {
+        return Error::syntax(format!(
+            "line {line} refuses the start, since no memory is left for the cache"
+        ));
+    }
     if let Some(found) = reading.figures.unreadable.first() {
         return Error::syntax(format!("{}, and no other line about memory is known", found.words()));
     }

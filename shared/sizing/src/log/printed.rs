@@ -19,8 +19,11 @@ pub(super) struct Decimal {
 pub(super) enum Unit {
     /// 2^30 bytes, also where the engine prints GB.
     GiB,
+    /// 10^9 bytes.
+    Gb,
     /// 2^20 bytes, also where the engine prints MB.
     MiB,
+    BytesPerToken,
     Tokens,
     Blocks,
     Requests,
@@ -81,6 +84,7 @@ impl Unit {
     fn factor(self) -> f64 {
         match self {
             Self::GiB => f64::from(1_u32 << 30),
+            Self::Gb => 1e9,
             Self::MiB => f64::from(1_u32 << 20),
             _ => 1.0,
         }
@@ -89,7 +93,7 @@ impl Unit {
     /// The unit of values in JSON: `B`, `tokens`, `x`, …
     fn base(self) -> &'static str {
         match self {
-            Self::GiB | Self::MiB => "B",
+            Self::GiB | Self::Gb | Self::MiB | Self::BytesPerToken => "B",
             Self::Tokens => "tokens",
             Self::Blocks => "blocks",
             Self::Requests => "requests",
@@ -103,6 +107,8 @@ impl Unit {
     fn suffix(self) -> &'static str {
         match self {
             Self::GiB => " GiB",
+            Self::Gb => " GB",
+            Self::BytesPerToken => " B/token",
             Self::MiB => " MiB",
             Self::Tokens => " tokens",
             Self::Blocks => " blocks",

@@ -53,6 +53,9 @@ fn own_rank(reading: &Reading, one: &Figure, other: &Figure) -> Option<String> {
     let settings = &reading.launch.settings;
     let is_one_process = settings.tp().saturating_mul(settings.pp()) <= 1;
     if one.ranks.is_empty() && other.ranks.is_empty() {
+        if one.process.zip(other.process).is_some_and(|(one, other)| one != other) {
+            return None;
+        }
         let alone = is_one_process && settings.dp.unwrap_or(1) <= 1;
         return alone.then(String::new);
     }

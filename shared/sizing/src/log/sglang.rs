@@ -16,6 +16,10 @@ use crate::{Architecture, Result, group_digits};
 
 const POOL_LINE: &str = "max_total_num_tokens=";
 const POOL: &str = "KV Cache is allocated.";
+/// Pools that are sized again when graphs are captured, in place of what was said before (0.5.23, `kv_pool_runtime.py`).
+const RESIZED: &str = "Post-capture KV sizing:";
+const RESIZED_POOL: &str = "Post-capture KV sizing: KV cache allocated.";
+const RESIZED_DRAFT: &str = "Post-capture KV sizing: draft KV cache allocated.";
 const STATES: &str = "conv_state size:";
 
 const PATTERNS: &[Pattern] = &[
@@ -28,6 +32,29 @@ const PATTERNS: &[Pattern] = &[
     },
     Pattern::new(Topic::FullTokens, "full_layer_tokens=", Unit::Tokens, ""),
     Pattern::new(Topic::WindowTokens, "swa_layer_tokens=", Unit::Tokens, ""),
+    Pattern::new(Topic::FullTokens, "DSV4 pool sizes: full=", Unit::Tokens, ""),
+    Pattern {
+        topic: Topic::WindowTokens,
+        within: "DSV4 pool sizes:",
+        before: ", swa=",
+        unit: Unit::Tokens,
+        after: "",
+    },
+    Pattern::new(Topic::TokenBytes, "bytes_per_full_token=", Unit::BytesPerToken, ""),
+    Pattern {
+        topic: Topic::HostBytes,
+        within: "hierarchical KV host pool:",
+        before: " tokens, ",
+        unit: Unit::Gb,
+        after: "GB host memory",
+    },
+    Pattern {
+        topic: Topic::HostBytes,
+        within: "GB host memory for",
+        before: "Allocating",
+        unit: Unit::Gb,
+        after: "GB host memory",
+    },
     Pattern::new(Topic::StateSlots, "max_mamba_cache_size:", Unit::Slots, ""),
     Pattern::new(Topic::DraftState, "intermediate_ssm_state_cache size:", Unit::GiB, "GB"),
     Pattern::new(Topic::DraftState, "intermediate_conv_window_cache size:", Unit::GiB, "GB"),
@@ -86,7 +113,17 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.version(Some(found), line.number);
     }
     reading.launch.read_downcast(line);
+    if let Some(scan) = line.after(RESIZED).filter(|_| line.has("full_layer_tokens=")) {
+        reading.figures.take_back(&[Topic::FullTokens, Topic::WindowTokens], &line.rank(scan.at()));
+    }
     reading.figures.add_matches(PATTERNS, line);
+    if line.has(RESIZED) {
+        // Without windows their pool has no tokens.
+        reading
+            .figures
+            .all
+            .retain(|figure| figure.topic != Topic::WindowTokens || figure.printed.value() > 0.0);
+    }
     if line.has(POOL_LINE)
         && let Some(length) = line.value("context_len")
     {
@@ -103,8 +140,9 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
 
 /// `KV Cache is allocated. #tokens: N, K size: X GB, V size: Y GB`, or `KV size: X GB` where one tensor holds both.
 fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
-    let mut scan = line.after(POOL)?;
-    let start = line.text.find(POOL)?;
+    let marker = [POOL, RESIZED_POOL, RESIZED_DRAFT].into_iter().find(|marker| line.has(marker))?;
+    let mut scan = line.after(marker)?;
+    let start = line.text.find(marker)?;
     if let Some(format) = line.value("dtype").and_then(kv_format).filter(|format| *format != "uint8") {
         reading.launch.set("kv_dtype", format, line.number);
     }
@@ -122,7 +160,11 @@ fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
         Printed::new(scan.number()?, Unit::GiB)
     };
     scan.expect("GB")?;
-    reading.figures.add(Topic::PoolBytes, printed, line, start, scan.at()).of = Some(tokens);
+    // What is sized again is one figure for the pools of full layers and of windows.
+    let is_several = marker == RESIZED_DRAFT
+        || marker == RESIZED_POOL && reading.figures.first(Topic::WindowTokens).is_some();
+    let topic = if is_several { Topic::OtherPool } else { Topic::PoolBytes };
+    reading.figures.add(topic, printed, line, start, scan.at()).of = Some(tokens);
     Some(())
 }
 
@@ -307,6 +349,7 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             Topic::StateBytes if settings.state_slots.is_some() => {
                 Some(Range::exactly(bytes(Quantity::StateBytes)?))
             }
+            Topic::TokenBytes => Some(Range::exactly(bytes(Quantity::PoolBytesPerToken)?)),
             Topic::MaxRunning => bytes(Quantity::MaxRunningRequests).ok().map(Range::exactly),
             Topic::WindowTokens => {
                 let own = windows.iter().find(|(line, _)| *line == figure.line).or_else(|| windows.first());

@@ -31,6 +31,7 @@ macro_rules! topics {
 topics! {
     // vLLM.
     Weights = "weights_bytes", "weights on this rank";
+    Graphs = "cuda_graph_bytes", "CUDA graphs of this rank; no cache";
     Available = "available_kv_bytes", "memory left for the cache, after weights, activations and graphs";
     Tokens = "logged_kv_tokens", "the pool in tokens: concurrency times the longest request, so it changes with that length";
     OldTokens = "logged_kv_tokens", "the pool in tokens as if its blocks were split evenly over the groups of layers; not the capacity of a hybrid";
@@ -40,13 +41,16 @@ topics! {
     Needed = "needed_bytes_one_request", "what one request of the longest length needs, padding and batches in flight included";
     LongestLength = "estimated_max_model_len", "the longest request that would fit the memory there is";
     StorableTokens = "logged_kv_tokens", "tokens that the pool can store: blocks times their size";
-    AttentionBlock = "attention_block_size", "tokens of a block, raised until a page of attention holds a recurrent state";
+    AttentionBlock = "attention_block_size", "tokens of a block, raised until a page of attention holds the largest other page, such as a recurrent state";
+    SchedulerBlock = "scheduler_block_size", "tokens after which blocks of all groups of layers end together";
     StatePadding = "state_page_padding", "unused share that is added to each recurrent state to fill a page";
     PaddingLayers = "padding_layers", "layers without content that fill the last group";
     PaddingFraction = "padding_fraction", "at most this share of the pool holds nothing, through padding layers";
+    HostBytes = "host_bytes", "room for blocks outside the GPU, in host memory or on disk; no part of the GPU's pool";
     // SGLang.
     PoolTokens = "pool_tokens", "token slots of the pool, shared by all requests: the capacity";
     FullTokens = "full_pool_tokens", "token slots of the layers that keep every token: the capacity";
+    TokenBytes = "pool_bytes_per_token", "bytes of all pools for a token of the layers that keep every token";
     WindowTokens = "window_pool_tokens", "token slots of the window layers; a request needs its window and a page, not its length";
     PoolBytes = "kv_pool_bytes", "caches that keep every token, all layers of this rank; GB is printed, GiB is meant";
     WindowBytes = "window_pool_bytes", "caches of the window layers of this rank; GB is printed, GiB is meant";
@@ -63,6 +67,8 @@ topics! {
     State = "state_bytes", "recurrent memory of all sequences; does not grow with the context";
     StateR = "state_conv_bytes", "its convolution part";
     StateS = "state_recurrent_bytes", "its recurrent part";
+    StateP = "state_further_bytes", "its third part, which newer builds have";
+    Compressor = "compressor_state_bytes", "what waits in the compressors of DeepSeek-V4 for a whole group, for all streams; does not grow with the context";
     CacheBuffer = "cache_buffer_bytes", "the share of the cache on one device";
     StateBuffer = "state_buffer_bytes", "the share of the recurrent memory on one device";
     ComputeBuffer = "compute_buffer_bytes", "scratch space of one device; no cache, but it grows with context and batch";

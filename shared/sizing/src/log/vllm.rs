@@ -1,12 +1,15 @@
 //! vLLM: the lines of its engine core and workers, and the error of a start that is refused.
 //!
-//! Line shapes: vLLM 0.6 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/interface.py`,
-//! `model_executor/models/config.py`) and logs in public reports.
+//! Line shapes: vLLM 0.6 to 0.33 (`v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `v1/worker/cpu_worker.py`,
+//! `platforms/interface.py`, `model_executor/models/config.py`) and logs in public reports.
 
 mod capacity;
+mod patterns;
 mod pool;
+mod said;
 
 pub(super) use capacity::capacity;
+use patterns::PATTERNS;
 use pool::{POOL_TOPICS, Planner, Pool};
 
 use super::figures::{Figure, Figures};
@@ -14,7 +17,7 @@ use super::launch::{Key, Launch, kv_format, plain, reversed, truth, version};
 use super::line::Line;
 use super::printed::{Printed, Range, Unit, whole};
 use super::stated::By;
-use super::topic::{Pattern, Topic};
+use super::topic::Topic;
 use super::{Contradiction, Reading};
 use crate::engine::{Engine, Quantity, Query, groups_of_layers, prints_capacity_in_tokens, report};
 use crate::settings::Settings;
@@ -22,49 +25,6 @@ use crate::{Architecture, Result, group_digits};
 
 /// The newest version whose token line is not the capacity (`prints_capacity_in_tokens`).
 const NEWEST_OF_OLD_LINES: &str = "0.20.0";
-
-const PATTERNS: &[Pattern] = &[
-    Pattern::new(Topic::Weights, "Model loading took", Unit::GiB, "GiB"),
-    Pattern::new(Topic::Weights, "Loading model weights took", Unit::GiB, "GB"),
-    Pattern::new(Topic::Available, "Available KV cache memory:", Unit::GiB, "GiB"),
-    Pattern::new(Topic::Available, "available KV cache memory (", Unit::GiB, "GiB)"),
-    Pattern::new(Topic::Available, "kv_cache_size=", Unit::GiB, "GiB"),
-    Pattern::new(Topic::Available, "memory reserved for KV Cache is", Unit::GiB, "GiB"),
-    Pattern::new(Topic::AttentionBlock, "Setting attention block size to", Unit::Tokens, "tokens"),
-    Pattern::new(Topic::StatePadding, "Padding mamba page size by", Unit::Percent, "%"),
-    Pattern {
-        topic: Topic::PaddingLayers,
-        within: "padding layers",
-        before: "Add ",
-        unit: Unit::Layers,
-        after: "padding layers",
-    },
-    Pattern {
-        topic: Topic::PaddingFraction,
-        within: "padding layers",
-        before: "may waste at most",
-        unit: Unit::Percent,
-        after: "%",
-    },
-    Pattern::new(Topic::Blocks, "GPU blocks:", Unit::Blocks, ""),
-    Pattern {
-        topic: Topic::Blocks,
-        within: "num_gpu_blocks_override=",
-        before: "Overriding num_gpu_blocks=",
-        unit: Unit::Blocks,
-        after: "with",
-    },
-    Pattern::new(Topic::Override, "num_gpu_blocks_override=", Unit::Blocks, ""),
-    Pattern::new(Topic::Override, "'num_gpu_blocks_override':", Unit::Blocks, ""),
-    Pattern::new(Topic::Tokens, "GPU KV cache size:", Unit::Tokens, "tokens"),
-    Pattern::new(
-        Topic::StorableTokens,
-        "maximum number of tokens that can be stored in KV cache (",
-        Unit::Tokens,
-        ")",
-    ),
-    Pattern::new(Topic::LongestLength, "estimated maximum model length is", Unit::Tokens, ""),
-];
 
 const BATCHED_TOKENS: Key = ("max_num_batched_tokens", "max_num_batched_tokens", plain);
 
@@ -74,7 +34,6 @@ const KEYS: &[Key] = &[
     ("tensor_parallel_size", "tp", plain),
     ("pipeline_parallel_size", "pp", plain),
     ("decode_context_parallel_size", "dcp", plain),
-    ("data_parallel_size", "dp", plain),
     BATCHED_TOKENS,
     ("block_size", "block_size", plain),
     ("kv_cache_dtype", "kv_dtype", kv_format),
@@ -86,10 +45,19 @@ const KEYS: &[Key] = &[
     ("mamba_cache_mode", "mamba_cache_mode", plain),
     ("mamba_ssm_cache_dtype", "state_dtype", state_format),
     ("gdn_prefill_backend", "gdn_prefill_backend", plain),
+    ("indexer_kv_dtype", "index_dtype", index_format),
 ];
 
 fn state_format(value: &str) -> Option<&str> {
     kv_format(value).filter(|format| matches!(*format, "f32" | "bf16" | "f16"))
+}
+
+fn index_format(value: &str) -> Option<&str> {
+    match value {
+        "mxfp4" => Some("fp4"),
+        "fp8" | "bf16" => Some(value),
+        _ => None,
+    }
 }
 
 const CONCURRENCY: &str = "Maximum concurrency for";
@@ -124,24 +92,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
     if let Some(length) = length.filter(|_| reading.launch.settings.max_model_len.is_none()) {
         reading.launch.set("max_model_len", &length.to_string(), line.number);
     }
-    if line.has("Auto-fit max_model_len") {
-        reading.launch.stated.forget_longest();
-    }
-    if line.has("fp8 data type to store kv cache") {
-        reading.launch.set("kv_dtype", "fp8", line.number);
-    }
-    if line.has("fp8_ds_mla KV cache format") {
-        reading.launch.set("kv_dtype", "fp8_ds_mla", line.number);
-    }
-    if let Some(scan) = line.after("Mamba cache mode is set to ")
-        && let Some(mode) = line.unquoted(&line.text[scan.at()..])
-    {
-        reading.launch.set("mamba_cache_mode", mode, line.number);
-    }
-    if let Some(scan) = line.after("Asynchronous scheduling is ") {
-        let on = line.text[scan.at()..].starts_with("enabled");
-        reading.launch.set("async_scheduling", if on { "true" } else { "false" }, line.number);
-    }
+    said::read(line, reading);
     reading.launch.read_downcast(line);
     reading.figures.add_matches(PATTERNS, line);
     if line.has(CONCURRENCY) && concurrency(line, reading).is_none() {
@@ -163,6 +114,13 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
 fn arguments(line: &Line, reading: &mut Reading) {
     reading.launch.read(line, KEYS);
     reading.launch.read_dtype(line);
+    // An engine of a model without experts is told that it is alone (`EngineCoreProc.run_engine_core`).
+    match line.value("data_parallel_size").and_then(plain) {
+        Some("1") if reading.launch.settings.dp.is_some() => {}
+        Some("1") => reading.launch.set("dp", "1", line.number),
+        Some(ranks) => reading.launch.state("dp", ranks, line.number),
+        None => {}
+    }
     if line.has("speculative_config")
         && let Some(method) = line.value("method")
     {
@@ -237,11 +195,16 @@ fn has_one_group(engine: &Engine, architecture: Option<&Architecture>, launch: &
 /// The concurrency line of a token line, with the tokens that it implies, where they are others.
 fn contradicting<'f>(tokens: &Figure, concurrencies: &'f [Figure]) -> Option<(&'f Figure, Range)> {
     let behind = || concurrencies.iter().filter(|next| next.line >= tokens.line);
-    let own = behind().find(|next| next.ranks == tokens.ranks);
-    let next = own.or_else(|| behind().next())?;
-    let implied = implied(next.printed, next.of);
-    let agrees = (implied.low - 1.0..=implied.high + 1.0).contains(&tokens.printed.value());
-    (!agrees).then_some((next, implied))
+    let of_ranks = || behind().filter(|next| next.ranks == tokens.ranks);
+    let next = of_ranks().next().or_else(|| behind().next())?;
+    // Engines of which no line says which it is print theirs in any order.
+    let unnamed = of_ranks().filter(|next| next.ranks.is_empty());
+    let agrees = |next: &Figure| {
+        let implied = implied(next.printed, next.of);
+        (implied.low - 1.0..=implied.high + 1.0).contains(&tokens.printed.value())
+    };
+    let agree = unnamed.chain([next]).any(agrees);
+    (!agree).then(|| (next, implied(next.printed, next.of)))
 }
 
 /// The version whose rules a log without a version is read by, where its lines tell older ones: token lines that their
@@ -286,9 +249,31 @@ fn drafts(launch: &mut Launch) {
     }
 }
 
+/// A block that a later line of the rank raises is not the block.
+fn raised_again(figures: &mut Figures) {
+    let blocks: Vec<Figure> = figures.of(Topic::AttentionBlock).cloned().collect();
+    for figure in figures.all.iter_mut().filter(|figure| figure.topic == Topic::AttentionBlock) {
+        let raises = |later: &&Figure| {
+            later.line > figure.line
+                && later.printed.value() > figure.printed.value()
+                && figure.shares_rank(later)
+        };
+        if let Some(later) = blocks.iter().find(raises) {
+            figure.not_computed = Some(format!("line {} raises it", later.line));
+        }
+    }
+}
+
+/// What the plan of the pool decides.
+fn planned(topic: Topic) -> bool {
+    POOL_TOPICS.contains(&topic) && topic != Topic::Available
+        || matches!(topic, Topic::Needed | Topic::LongestLength | Topic::StorableTokens)
+}
+
 /// Recomputes the figures by the planner's rules for `architecture`.
 pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &mut Reading) -> Result<()> {
     drafts(&mut reading.launch);
+    raised_again(&mut reading.figures);
     let launched = reading.launch.dtype().map(|dtype| architecture.launched_in(dtype));
     let architecture = launched.as_ref().unwrap_or(architecture);
     // Each data-parallel engine plans a pool of its own.
@@ -339,6 +324,13 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
         let pool = worker.or_else(|| shared().and_then(|(_, pool)| pool.as_ref()));
         let pooled = |quantity| pool.map(|pool| planner.range(quantity, pool)).transpose();
         let inferred = pool.is_some_and(|pool| pool.from == figure.topic);
+        if figure.not_computed.is_some() {
+            continue;
+        }
+        if let Some(why) = reading.launch.unplanned.filter(|_| planned(figure.topic)) {
+            figure.not_computed = Some(why.to_owned());
+            continue;
+        }
         if figure.topic == Topic::Override {
             figure.not_computed = Some("it is set".to_owned());
             continue;

@@ -105,7 +105,20 @@ impl Mixer {
     }
 
     /// What the layer keeps for one request under the given formats.
+    ///
+    /// # Errors
+    ///
+    /// Widths whose product is beyond 64 bits.
     pub fn components(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
+        self.kept(formats).map_err(|error| match self.heads() {
+            Some(heads) => {
+                error.for_fields(format!("{} × {}", heads.kv_heads.source(), heads.k_width.source()))
+            }
+            None => error.for_fields(format!("the widths of {}", self.name())),
+        })
+    }
+
+    fn kept(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
         match self {
             Self::Full(heads) => Ok(vec![heads.full(formats)?]),
             Self::IndexedFull(heads, index) => {

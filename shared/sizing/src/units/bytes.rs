@@ -140,18 +140,24 @@ impl UnitSystem {
     }
 }
 
-/// Reads what people type: `80GB`, `79.5 GiB`, `40G` (decimal), `40Gi` (binary), or plain bytes.
+/// Reads what people type: `80GB`, `79.5 GiB`, `40G` (decimal), `40Gi` (binary), or plain bytes. Of a size such as `4.99 GiB`,
+/// which logs print, the part of a byte is left out, so that no more is said to fit.
 impl FromStr for Bytes {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let number = compact.strip_suffix(['B', 'b']).unwrap_or(&compact);
-        let wrong = |_| {
-            let example = "write 80GB (10^9 bytes), 79GiB (2^30 bytes) or plain bytes";
-            Error::setting("memory", format!("{text:?} is no number of bytes; {example}"))
+        let wrong = |why: String| {
+            let what = if why.ends_with("is too large") {
+                format!("{text:?} is more than {} bytes", u64::MAX)
+            } else {
+                let example = "write 80GB (10^9 bytes), 79GiB (2^30 bytes) or plain bytes";
+                format!("{text:?} is no number of bytes; {example}")
+            };
+            Error::setting("memory", what)
         };
-        super::parse_count(number).map_err(wrong).map(Self)
+        super::text::parse_cut_off(number).map_err(wrong).map(Self)
     }
 }
 
@@ -192,6 +198,9 @@ mod tests {
             ("40G", 40_000_000_000),
             ("1Ti", 1 << 40),
             ("12", 12),
+            // 4.99 × 2^30 = 5,357,971,701.76, and a third of 10^9.
+            ("4.99GiB", 5_357_971_701),
+            ("0.333333333333 G", 333_333_333),
         ];
         for (text, count) in rows {
             assert_eq!(text.parse::<Bytes>().unwrap().get(), count, "{text}");

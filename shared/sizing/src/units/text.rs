@@ -14,6 +14,30 @@ pub fn group_digits(count: u64) -> String {
 /// Reads a count as people type it: digits, with `,` or `_` only before groups of exactly three, a decimal part where a
 /// suffix makes the whole an integer, and a suffix `K M G T` (powers of 1,000) or `Ki Mi Gi Ti` (powers of 1,024).
 pub fn parse_count(text: &str) -> Result<u64, String> {
+    let typed = typed(text)?;
+    if typed.rest {
+        return Err(format!("{:?} is not a whole number", text.trim()));
+    }
+    Ok(typed.count)
+}
+
+/// The same, cut off to a whole count where a suffix stands behind a decimal part: of `4.99Gi` 0.76 are left out.
+pub(super) fn parse_cut_off(text: &str) -> Result<u64, String> {
+    let cut = typed(text)?;
+    if cut.rest && text.trim().ends_with(|c: char| c.is_ascii_digit()) {
+        return parse_count(text);
+    }
+    Ok(cut.count)
+}
+
+/// A count as it is typed.
+struct Typed {
+    count: u64,
+    /// Whether a part of one is left beside the count.
+    rest: bool,
+}
+
+fn typed(text: &str) -> Result<Typed, String> {
     let text = text.trim();
     let wrong = || format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)");
     let number_end =
@@ -42,21 +66,19 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     }
     let too_large = || format!("{text:?} is too large");
     let whole: u64 = plain.parse().map_err(|_| too_large())?;
-    let mut count = whole.checked_mul(factor).ok_or_else(too_large)?;
+    let mut typed = Typed { count: whole.checked_mul(factor).ok_or_else(too_large)?, rest: false };
     if !fraction.is_empty() {
         let scale =
             u32::try_from(fraction.len()).ok().and_then(|n| 10_u64.checked_pow(n)).ok_or_else(wrong)?;
         let part = fraction.parse::<u64>().map_err(|_| wrong())?;
         let (part, scale) = (u128::from(part) * u128::from(factor), u128::from(scale));
-        if part % scale != 0 {
-            return Err(format!("{text:?} is not a whole number"));
-        }
-        count = u64::try_from(part / scale)
+        typed.rest = part % scale != 0;
+        typed.count = u64::try_from(part / scale)
             .ok()
-            .and_then(|part| count.checked_add(part))
+            .and_then(|part| typed.count.checked_add(part))
             .ok_or_else(too_large)?;
     }
-    Ok(count)
+    Ok(typed)
 }
 
 /// Runs of layers that are listed one by one; of more, the first ones and the last.

@@ -14,7 +14,8 @@ impl Shapes<'_, '_> {
         let needed = "compressed attention";
         let generation = if self.stores.is_some() { Generation::V41 } else { Generation::V4 };
         let width = fields.require(&["head_dim"], needed)?;
-        let ratio_source = Source::field(format!("{}[{index}]", fields.path_of("compress_ratios")));
+        let list = if fields.has("compress_ratios") { "compress_ratios" } else { "layer_types" };
+        let ratio_source = Source::field(format!("{}[{index}]", fields.path_of(list)));
         let ratio = Fact::new(ratio, ratio_source);
         let compression = match (generation, ratio.get()) {
             (_, 0) => None,

@@ -50,5 +50,7 @@ pub(in crate::engine) fn default_length(architecture: &Architecture) -> u64 {
 
 /// Says what length is taken where it is not the config's own.
 pub(super) fn warning(architecture: &Architecture) -> Option<Warning> {
-    taken(architecture, "SGLang", default_length(architecture), "")
+    let of_class = architecture.lengths().first().filter(|_| architecture.max_context().is_none());
+    let how = of_class.map_or(String::new(), |length| format!(" ({})", length.source()));
+    taken(architecture, "SGLang", default_length(architecture), &how)
 }

@@ -69,6 +69,15 @@ impl WindowTokens {
         if window >= self.least() {
             return Ok(window);
         }
+        let least = self.least();
+        if full < least {
+            let what = format!(
+                "{full} tokens hold no request: the window pool beside them needs {least}, more than a window of {} and a \
+                 page of {}",
+                self.longest, self.page
+            );
+            return Err(Error::setting("pool_tokens", what));
+        }
         let what = format!(
             "the window pool has {window} tokens, but one request needs more than its window of {} and a page of {}",
             self.longest, self.page

@@ -120,7 +120,8 @@ impl WindowedPool {
         match self.tokens.size {
             WindowSize::Ratio(ratio) => {
                 let cell = full_cell as f64 + ratio * self.window.get() as f64;
-                self.of_tokens(truncated(floor_divided(available as f64, cell)), launch)
+                let tokens = truncated(floor_divided(available as f64, cell));
+                self.of_tokens(tokens, launch).map_err(|error| of_memory(&error, available))
             }
             WindowSize::Alone(_) | WindowSize::AsFull => {
                 self.of_tokens(available / self.window.get().max(1), launch)
@@ -141,6 +142,7 @@ impl WindowedPool {
         }
     }
 
+    /// The pools of a stated number of tokens.
     pub(super) fn of_tokens(&self, tokens: u64, launch: &Launch) -> Result<PoolTokens> {
         let full = aligned(tokens, launch.page);
         let window = match self.tokens.size {
@@ -217,4 +219,12 @@ fn keeps_every_token(architecture: &Architecture) -> bool {
 
 fn window_of(growth: Growth) -> u64 {
     growth.saturates_at().map_or(0, crate::Tokens::get)
+}
+
+/// What is wrong with tokens that the memory was divided into is wrong with the memory.
+fn of_memory(error: &Error, available: u64) -> Error {
+    if error.place() != Some("pool_tokens") {
+        return error.clone();
+    }
+    Error::setting("available_kv_bytes", format!("of {available} B, {}", error.what()))
 }

@@ -32,11 +32,12 @@ pub(in crate::engine) fn default_length(architecture: &Architecture, engine: &En
     let Some(stated) = stated(architecture) else {
         return DefaultLength {
             tokens: WITHOUT_FIELD,
-            how: Some("of a config without a length, unless its class has one".to_owned()),
+            how: Some("of a config without a length, whose class is not known to have one".to_owned()),
         };
     };
-    let own = architecture.max_context().filter(|known| known.get() != stated.get());
-    let mut found = DefaultLength { tokens: stated.get(), how: own.map(|_| stated.source().to_string()) };
+    let is_own = architecture.max_context().is_some_and(|known| known.get() == stated.get());
+    let how = (!is_own).then(|| stated.source().to_string());
+    let mut found = DefaultLength { tokens: stated.get(), how };
     let is_scaled_already = architecture.model_type().is_some_and(|class| class.contains("gemma3"));
     let Some(rope) = architecture.rope_scaling().filter(|_| !is_scaled_already) else { return found };
     let rules = Rules::of(engine);

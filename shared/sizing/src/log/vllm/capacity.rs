@@ -28,6 +28,9 @@ pub(in crate::log) fn capacity(reading: &Reading) -> Option<String> {
             tokens.printed
         ));
     }
+    if let Some(line) = reading.refused {
+        return Some(format!("The start is refused: line {line} says that no memory is left for the cache."));
+    }
     let engines = figures.engines(POOL_TOPICS);
     if figures.first(Topic::Concurrency).is_none() {
         return without_concurrency(reading, &engines);
