@@ -92,7 +92,8 @@ def main():
             if is_pair:
                 settings["encoder_tokens"] = ENCODER_TOKENS
             row = {
-                "id": f"{name}-{length}",
+                "id": f"cfg-{name.replace('_', '-').lower()}-{length}",
+                "evidence": "run",
                 "title": f"{name}: what its cache holds after {length:,} tokens",
                 "url": "transformers 5.20.2, tests/oracle/ask_transformers.py",
                 "why": "Bytes of every tensor of the cache that the class itself fills",

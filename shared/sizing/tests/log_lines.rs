@@ -1,6 +1,8 @@
 //! Lines by which an engine says what it chose, in the words of each version. Line shapes are those of the sources that each
 //! test names; expected figures are derived here by hand.
 
+#![allow(clippy::float_cmp, reason = "these figures are exact")]
+
 use kvscope_sizing::log::{DecodedLog, decode_log};
 
 fn decoded(text: &str) -> DecodedLog {

@@ -153,9 +153,9 @@ fn a_size_of_a_log_is_a_setting() {
     assert!(settings.set("pool_tokens", "1.0001K").is_err(), "tokens are counted, not cut off");
 }
 
-/// Head widths that a class supplies (`configuration_*.py` of transformers 5.19), where hidden_size / heads is half of it: K and V
+/// Head widths that a class supplies (`configuration_*.py` of transformers 5.19), where `hidden_size` / heads is half of it: K and V
 /// of 8 heads × width × 2 B in each of two layers. A list of kinds that Laguna and Mellum leave out says that none has a window
-/// (`__post_init__`), of T5Gemma's decoder that every second has (4 layers, so two of them are left).
+/// (`__post_init__`), of `T5Gemma`'s decoder that every second has (4 layers, so two of them are left).
 #[test]
 fn widths_and_kinds_that_a_class_supplies() {
     let of = |class: &str, layers: u64, heads: u64| {

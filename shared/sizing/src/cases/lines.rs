@@ -59,11 +59,10 @@ pub(super) fn read(text: &str) -> Result<Vec<Line<'_>>> {
 fn id(object: &Value) -> Result<String, String> {
     const EXAMPLE: &str = "give the case one like \"gqa-llama-3.1-8b-slope\"";
     let Some(value) = object.get("id") else { return Err(format!("no id; {EXAMPLE}")) };
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    // Other spellings than the format's own still tell cases apart.
+    let breaks = |c: char| c.is_whitespace() || c.is_control();
     match value.as_str() {
-        Some(id) if id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(is_part) => {
-            Ok(id.to_owned())
-        }
+        Some(id) if !id.is_empty() && !id.contains(breaks) => Ok(id.to_owned()),
         _ => Err(format!("{value} is no id; {EXAMPLE}")),
     }
 }
