@@ -25,9 +25,10 @@ struct Less {
     why: &'static str,
 }
 
-const LESS: [Less; 4] = [
+const LESS: [Less; 5] = [
     Less { formats: Formats::Plain, ..NEWEST_TOKEN_APART },
     Less { formats: Formats::Own, ..NEWEST_TOKEN_APART },
+    NEWEST_TOKEN_OF_V4_APART,
     Less { formats: Formats::Plain, ..OUTPUT_RECOMPUTED },
     Less { formats: Formats::Own, ..OUTPUT_RECOMPUTED },
 ];
@@ -48,6 +49,14 @@ const NEWEST_TOKEN_APART: Less = Less {
         class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }))
     },
     why: "a window keeps a token less, since each step brings its own (`DynamicSlidingWindowLayer`)",
+};
+
+/// In formats of their own the entries of the compressed streams take more than the window's token less.
+const NEWEST_TOKEN_OF_V4_APART: Less = Less {
+    engine: EngineKind::Transformers,
+    formats: Formats::Plain,
+    holds_for: |class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Compressed(_))),
+    why: NEWEST_TOKEN_APART.why,
 };
 
 impl Less {

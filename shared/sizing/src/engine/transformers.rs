@@ -6,7 +6,7 @@ use crate::Result;
 use crate::architecture::Architecture;
 use crate::fact::Fact;
 use crate::format::{IndexFormat, StateFormat};
-use crate::mixer::{Latent, Mixer, Recurrence, Recurrent};
+use crate::mixer::{CompressedAttention, Latent, Mixer, Recurrence, Recurrent};
 use crate::settings::MlaStorage;
 use crate::warning::Warning;
 
@@ -33,6 +33,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     if rules.settings.index_dtype.is_none() {
         rules.settings.index_dtype = Some(IndexFormat::Bf16);
     }
+    keep_plain_entries(query.architecture, &mut rules);
     release.keep_states(query.architecture, &mut rules);
     if rules.settings.mla_storage.is_none() && release.expands(query.architecture) {
         expand(query, &mut rules);
@@ -89,6 +90,23 @@ impl Rules {
             rules.otherwise.push((Quantity::StateBytes, "Inkling's convolutions run in f32"));
         }
     }
+}
+
+/// Compressed entries have the model's dtype, and compressors keep what their open group has (`DeepseekV4HCACache` and
+/// `DeepseekV4CSACache` of 5.20, whose tensors were counted).
+fn keep_plain_entries(architecture: &Architecture, rules: &mut DenseRules) {
+    if !mixers(architecture).any(|mixer| matches!(mixer, Mixer::Compressed(_))) {
+        return;
+    }
+    if rules.settings.kv_dtype.is_none() {
+        rules.settings.kv_dtype = Some(architecture.dtype().into());
+        for part in [Quantity::KvBytes, Quantity::WindowBytes] {
+            rules.otherwise.push((part, "entries are kept in the model's dtype, without scales"));
+        }
+    }
+    let message = "compressors are counted with a whole group in f32; transformers keeps the tokens of the open group alone, in the \
+                   model's dtype, so the figures err high by less than that state";
+    rules.warnings.push(Warning::new("compressor_state", message));
 }
 
 /// Counts K and V of every head, or says which width is missing for that.
@@ -150,7 +168,9 @@ fn as_kept(mut mixer: Mixer) -> Mixer {
 /// The windows alone: ZAYA's convolutions keep what a step needs (`ZayaAttention`, 5.19).
 fn with_shorter_windows(mut mixer: Mixer) -> Mixer {
     match &mut mixer {
-        Mixer::Sliding { window, .. } | Mixer::Chunked { chunk: window, .. } => {
+        Mixer::Sliding { window, .. }
+        | Mixer::Chunked { chunk: window, .. }
+        | Mixer::Compressed(CompressedAttention { window, .. }) => {
             let rule = format!("{} − 1: the newest token is added by each step", window.source());
             *window = Fact::derived(window.get().saturating_sub(1), rule);
         }
@@ -245,5 +265,19 @@ mod tests {
                 figure_in("transformers@5.14", &config.to_string(), &settings, "slope_bytes_per_token");
             assert_eq!(slope, (512 + 64) * 2);
         }
+    }
+
+    /// What `DeepseekV4Cache` of 5.20 holds after 5,000 tokens in a model of one layer with ratio 128, one with ratio 4 and one of the
+    /// window alone: 127 × 512 values each, 39 and 1,250 entries of 512 values, and 1,250 index keys of 128, all bf16.
+    #[test]
+    fn compressed_entries_are_plain() {
+        let config = r#"{"model_type": "deepseek_v4", "num_hidden_layers": 3, "num_attention_heads": 64, "head_dim": 512,
+            "qk_rope_head_dim": 64, "sliding_window": 128, "compress_ratios": [128, 4, 0], "index_head_dim": 128, "index_n_heads": 64,
+            "index_topk": 512, "hidden_size": 4096, "dtype": "bfloat16"}"#;
+        let settings = Settings { context: Some(5000), ..Settings::default() };
+        let of = |quantity| figure(config, &settings, quantity);
+        assert_eq!(of("window_bytes"), 3 * 127 * 512 * 2);
+        assert_eq!(of("kv_bytes"), (39 + 1250) * 512 * 2);
+        assert_eq!(of("index_bytes"), 1250 * 128 * 2);
     }
 }
