@@ -58,9 +58,8 @@ impl CaseOutcome {
 ///
 /// # Errors
 ///
-/// A line that is no JSON object, with its number and the offset in bytes, or one whose id is missing, of other characters than
-/// letters, digits, `-` and `.`, or that of another line. Nothing is run then. An object that is no case is a failure among the
-/// outcomes.
+/// A line that is no JSON object, with its number and the offset in bytes, or one whose id is missing, empty, not one word, or that of
+/// another line. Nothing is run then. An object that is no case is a failure among the outcomes.
 pub fn run_cases(text: &str) -> Result<Vec<CaseOutcome>> {
     let lines = lines::read(text)?;
     Ok(lines.into_iter().map(run_line).collect())
