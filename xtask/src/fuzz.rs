@@ -15,10 +15,14 @@ pub(crate) const TARGETS: [&str; 4] = ["config", "gguf", "engine", "log"];
 /// A reader that needs more than this for an input of a few kilobytes has lost count.
 const MOST_MEMORY_MIB: u32 = 2048;
 
-/// Fuzzes each of `targets` for `minutes`. What it finds stays in the build folder; the corpora are only read.
+/// Fuzzes each of `targets` for `minutes`, from the catalogue's versions and the logs of the tests. What it finds stays in the build
+/// folder.
 pub(crate) fn fuzz(workspace: &Workspace, targets: &[String], minutes: u32) -> Result<ExitCode> {
     let tools = find_or_install(workspace)?;
     let folder = workspace.root().join("shared/sizing/fuzz");
+    let mut seed = process::cargo();
+    seed.arg("run").arg("--manifest-path").arg(folder.join("Cargo.toml"));
+    process::run(seed.args(["--quiet", "--bin", "seed", "--target-dir"]).arg(workspace.target().join("fuzz")))?;
     for target in targets {
         output::progress(&format!("fuzzing {target} for {minutes} minutes"));
         let found = workspace.target().join("fuzz-corpus").join(target);
