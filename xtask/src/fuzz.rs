@@ -22,7 +22,9 @@ pub(crate) fn fuzz(workspace: &Workspace, targets: &[String], minutes: u32) -> R
     let folder = workspace.root().join("shared/sizing/fuzz");
     let mut seed = process::cargo();
     seed.arg("run").arg("--manifest-path").arg(folder.join("Cargo.toml"));
-    process::run(seed.args(["--quiet", "--bin", "seed", "--target-dir"]).arg(workspace.target().join("fuzz")))?;
+    process::run(
+        seed.args(["--quiet", "--bin", "seed", "--target-dir"]).arg(workspace.target().join("fuzz")),
+    )?;
     for target in targets {
         output::progress(&format!("fuzzing {target} for {minutes} minutes"));
         let found = workspace.target().join("fuzz-corpus").join(target);

@@ -380,6 +380,10 @@ fn what_sees_both_ways_keeps_nothing() {
     ] {
         assert_eq!(slope(&with(&base, &both_ways)).0, 0, "{both_ways}");
     }
+    // `PaliGemmaConfig.__post_init__` turns it on for pictures, and generates with a cache.
+    let paligemma = json!({"model_type": "paligemma",
+        "text_config": with(&base, &json!({"model_type": "gemma", "use_bidirectional_attention": true}))});
+    assert_eq!(slope(&paligemma).0, 2 * 2 * 2 * 64 * 2);
     let told = read_config(&with(&base, &json!({"is_causal": false})).to_string()).unwrap();
     assert!(told.warnings().iter().any(|warning| warning.field == "is_causal"));
     for one_way in [

@@ -82,3 +82,17 @@ fn any_decoder_may_stand_beside_an_encoder() {
         "encoder": {"model_type": "vit", "num_hidden_layers": 12, "num_attention_heads": 12}});
     assert_eq!(parts(&config), [12 * 48 * 768 * 2 * 2, 0, 12 * 100 * 768 * 2 * 2]);
 }
+
+/// `MusicgenMelodyDecoderLayer` has attention to its own text alone, of which the encoder's output is a prefix; BLT's stacks of layers
+/// are no pair, and no one of them is the model.
+#[test]
+fn what_looks_like_a_pair_may_be_none() {
+    let decoder =
+        json!({"num_hidden_layers": 24, "num_attention_heads": 16, "hidden_size": 1024, "dtype": "bfloat16"});
+    let melody = json!({"model_type": "musicgen_melody", "is_encoder_decoder": true, "decoder": decoder});
+    assert_eq!(parts(&melody), [24 * 48 * 1024 * 2 * 2, 0, 0]);
+    let blt = json!({"model_type": "blt", "decoder_config": {"model_type": "blt_local_decoder", "num_hidden_layers": 9,
+        "num_attention_heads": 16, "hidden_size": 1024}, "global_config": {"num_hidden_layers": 25}});
+    let error = read_config(&blt.to_string()).unwrap_err().to_string();
+    assert!(error.contains("a byte model of three stacks of layers is not modelled"), "{error}");
+}

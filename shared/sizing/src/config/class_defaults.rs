@@ -395,6 +395,7 @@ pub(super) fn is_unmodelled(model_type: Option<&str>) -> Option<&'static str> {
         }
         "recurrent_gemma" => Some("a linear recurrent unit (RG-LRU)"),
         "xlstm" => Some("the state of an xLSTM"),
+        "blt" => Some("a byte model of three stacks of layers"),
         "abc" | "based" | "comba" | "delta_net" | "gated_deltanet" | "gated_deltaproduct" | "gla" | "gsa"
         | "hgrn" | "hgrn2" | "kda" | "lightnet" | "linear_attn" | "log_linear_mamba2" | "mesa_net"
         | "mom" | "retnet" | "rodimus" | "samba" | "ttt" => {

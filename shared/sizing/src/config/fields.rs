@@ -1,5 +1,7 @@
 mod aliases;
+mod outer;
 mod special;
+mod unread;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::class_defaults;
 use super::json::Special;
-use super::strict::{Unread, is_known};
+use super::strict::Unread;
 use crate::fact::{Fact, Source};
 use crate::state::counted;
 use crate::warning::Warning;
@@ -22,6 +24,7 @@ pub(super) use aliases::{
     SSM_WIDTHS, WINDOWS, is_of_heads, of_mamba,
 };
 use aliases::{ONE_MEANING, differ, is_silent};
+use unread::collect_unread;
 
 /// Where the text model's fields are nested in multimodal configs.
 const NESTED: [&str; 6] =
@@ -308,14 +311,6 @@ impl<'a> Fields<'a> {
         Ok(class_defaults::flag(self.model_type(), key).map(|flag| (self.path_of(key), flag)))
     }
 
-    /// Whether a switch is on at any level, or by its class where none has it: a pair's outer config says it of its decoder.
-    pub(super) fn is_on_at_any_level(&self, key: &str) -> Result<bool> {
-        let mut stated = self.levels.iter().filter_map(|(_, map)| map.get(key));
-        let on =
-            stated.find(|value| value.as_bool() == Some(true)).inspect(|value| self.count_as_read(value));
-        Ok(on.is_some() || self.flag(key)?.is_some_and(|(_, is_on)| is_on))
-    }
-
     pub(super) fn text(&self, key: &str) -> Result<Option<(String, &'a str)>> {
         let Some((path, value)) = self.find(key) else { return Ok(None) };
         let text = value.as_str().ok_or_else(|| wrong_type(&path, "a text", value))?;
@@ -324,17 +319,6 @@ impl<'a> Fields<'a> {
 
     pub(super) fn list(&self, key: &str) -> Result<Option<(String, &'a [Value])>> {
         let Some((path, value)) = self.find(key) else { return Ok(None) };
-        let list = value.as_array().ok_or_else(|| wrong_type(&path, "a list", value))?;
-        Ok(Some((path, list)))
-    }
-
-    /// A list at the outermost level that has it.
-    pub(super) fn outer_list(&self, key: &str) -> Result<Option<(String, &'a [Value])>> {
-        let found = self.levels.iter().rev().find_map(|(prefix, map)| {
-            let value = map.get(key).filter(|value| !value.is_null())?;
-            Some((format!("{prefix}{key}"), value))
-        });
-        let Some((path, value)) = found else { return Ok(None) };
         let list = value.as_array().ok_or_else(|| wrong_type(&path, "a list", value))?;
         Ok(Some((path, list)))
     }
@@ -428,39 +412,6 @@ fn nested_name(prefix: &str, map: &Map<String, Value>) -> Result<Option<&'static
         return Err(Error::field(format!("{prefix}{name}"), what));
     }
     Ok(Some(name))
-}
-
-/// Fields of `map` and of the objects that rules have looked into. What an inner level names too is shadowed.
-fn collect_unread(
-    prefix: &str,
-    map: &Map<String, Value>,
-    inner: &[&Map<String, Value>],
-    is_read: &dyn Fn(&Value) -> bool,
-    unread: &mut Vec<Unread>,
-) {
-    for (name, value) in map {
-        if NESTED.contains(&name.as_str()) || inner.iter().any(|map| map.contains_key(name)) {
-            continue;
-        }
-        let path = format!("{prefix}{name}");
-        match value {
-            Value::Object(object) if is_read(value) => {
-                collect_unread(&format!("{path}."), object, &[], is_read, unread);
-            }
-            Value::Object(object) if WEIGHT_FORMATS.contains(&name.as_str()) => {
-                // Quark names the projections whose output is stored in a format of its own; mostly there are none.
-                let is_none = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-                let stated = CACHE_FORMATS
-                    .iter()
-                    .filter(|key| object.get(**key).is_some_and(|value| !is_none(value) && !is_read(value)));
-                unread.extend(
-                    stated.map(|key| Unread { path: format!("{path}.{key}"), name: (*key).to_owned() }),
-                );
-            }
-            _ if is_read(value) || is_known(name, value) => {}
-            _ => unread.push(Unread { path, name: name.clone() }),
-        }
-    }
 }
 
 pub(super) fn whole_number(path: impl fmt::Display, value: &Value) -> Result<u64> {

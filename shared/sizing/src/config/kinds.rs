@@ -56,7 +56,8 @@ pub(super) fn read_kinds(
     count: Option<&Fact>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Kinds> {
-    if let Some(what) = class_defaults::is_unmodelled(fields.model_type()) {
+    let classes = [fields.model_type(), fields.outer_model_type()];
+    if let Some(what) = classes.into_iter().find_map(class_defaults::is_unmodelled) {
         return Err(Error::field(
             fields.path_of("model_type"),
             format!("{what} is not modelled, and it is not sized as something else"),

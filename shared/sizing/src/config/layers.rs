@@ -95,7 +95,10 @@ pub(super) fn encoder_layers(fields: &Fields<'_>, drafts: &[LayerDraft]) -> Resu
     }
     for name in ["encoder_config", "encoder"] {
         // A tower with layers of its own: the rest of it says nothing of what the decoder keeps.
-        let own = fields.without_reading(|| match fields.object(name).ok().flatten() {
+        if !fields.peek(name).is_some_and(|(_, value)| value.is_object()) {
+            continue;
+        }
+        let own = fields.without_reading(|| match fields.object(name)? {
             Some(encoder) => encoder.count_any(&LAYERS),
             None => Ok(None),
         })?;

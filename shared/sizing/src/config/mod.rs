@@ -101,7 +101,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         strict::report_doubt(given_twice(found), unknown, &mut warnings)?;
     }
     fields.without_reading(|| fields.text("model_type"))?;
-    let dtype = model_dtype(&fields, &mut warnings)?;
+    let dtype = model_dtype(&fields, unknown, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
     let (layers_field, mut drafts) = layers::read_layers(&fields, &mut warnings)?;
@@ -170,7 +170,11 @@ fn architectures(fields: &Fields<'_>) -> Result<Vec<String>> {
         .collect()
 }
 
-fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chosen<StateFormat>> {
+fn model_dtype(
+    fields: &Fields<'_>,
+    unknown: Unknown,
+    warnings: &mut Vec<Warning>,
+) -> Result<Chosen<StateFormat>> {
     let mut absent = true;
     for key in fields::DTYPES {
         let Some((path, name)) = fields.text(key)? else { continue };
@@ -178,8 +182,8 @@ fn model_dtype(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Chose
         if let Ok(format) = name.parse() {
             return Ok(Chosen { format, source: Source::field(path) });
         }
-        warnings
-            .push(Warning::new(path, format!("{name:?} is no K/V type; bf16 is assumed for K/V and state")));
+        let doubt = Warning::new(path, format!("{name:?} is no K/V type; bf16 is assumed for K/V and state"));
+        strict::report_doubt(doubt, unknown, warnings)?;
     }
     if absent {
         let message = "absent; bf16 is assumed for K/V and state";

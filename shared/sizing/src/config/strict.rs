@@ -58,7 +58,10 @@ fn is_cache_format(field: &Unread) -> bool {
 pub(crate) fn report_doubt(doubt: Warning, unknown: Unknown, warnings: &mut Vec<Warning>) -> Result<()> {
     match unknown {
         Unknown::Warn => warnings.push(doubt),
-        Unknown::Refuse => return Err(Error::field(doubt.field, doubt.message)),
+        Unknown::Refuse => {
+            let what = format!("{}; without --strict this is a warning", doubt.message);
+            return Err(Error::field(doubt.field, what));
+        }
     }
     Ok(())
 }

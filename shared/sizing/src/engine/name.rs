@@ -136,7 +136,8 @@ impl Engine {
     }
 }
 
-fn shown(version: &[u32]) -> String {
+/// Parts of a version as it is written.
+pub(super) fn shown(version: &[u32]) -> String {
     version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 

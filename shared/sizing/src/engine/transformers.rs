@@ -48,17 +48,31 @@ struct Rules {
     latents: bool,
     /// So do those with an indexer.
     indexed_latents: bool,
-    /// Mamba keeps its state as the scan leaves it, in f32; else in the model's dtype.
-    wide_mamba: bool,
+    /// Which recurrences keep their state as they leave it, in f32; the others have the convolution's dtype.
+    wide: Wide,
+}
+
+#[derive(Clone, Copy)]
+enum Wide {
+    /// Gated `DeltaNet`, KDA and Mamba.
+    All,
+    None,
+    /// Gated `DeltaNet` and KDA.
+    Delta,
 }
 
 impl Rules {
-    /// `DeepseekV3Attention` of 5.14 and 5.15, `GlmMoeDsaAttention` of 5.17 and 5.18, `Mamba2Mixer` of 5.4 and 5.5.
+    /// `DeepseekV3Attention` of 5.14 and 5.15, `GlmMoeDsaAttention` of 5.17 and 5.18, `Mamba2Cache` of 5.4, and
+    /// `LinearAttentionLayer.lazy_initialization`, which makes states in the convolution's dtype from 5.5 to 5.13.
     fn of(engine: &Engine) -> Self {
         Self {
             latents: engine.at_least(&[5, 15]),
             indexed_latents: engine.at_least(&[5, 18]),
-            wide_mamba: engine.at_least(&[5, 5]),
+            wide: match (engine.at_least(&[5, 14]), engine.at_least(&[5, 5])) {
+                (true, _) => Wide::All,
+                (false, true) => Wide::None,
+                (false, false) => Wide::Delta,
+            },
         }
     }
 
@@ -74,8 +88,8 @@ impl Rules {
     fn keep_states(self, architecture: &Architecture, rules: &mut DenseRules) {
         let is_wide = |mixer: &Mixer| match mixer {
             Mixer::Recurrent(recurrent) => match recurrent.recurrence {
-                Recurrence::GatedDeltaNet { .. } | Recurrence::Kda { .. } => true,
-                Recurrence::Mamba1 { .. } | Recurrence::Mamba2 { .. } => self.wide_mamba,
+                Recurrence::GatedDeltaNet { .. } | Recurrence::Kda { .. } => !matches!(self.wide, Wide::None),
+                Recurrence::Mamba1 { .. } | Recurrence::Mamba2 { .. } => matches!(self.wide, Wide::All),
                 Recurrence::Lightning { .. } | Recurrence::ShortConv => false,
             },
             _ => false,
@@ -84,6 +98,9 @@ impl Rules {
         if settings.state_dtype.is_none() && mixers(architecture).any(is_wide) {
             settings.state_dtype = Some(StateFormat::F32);
             rules.otherwise.push((Quantity::StateBytes, "a recurrent state is kept in f32"));
+        } else if settings.state_dtype.is_none() && architecture.recurrent_dtype().is_some() {
+            settings.state_dtype = Some(settings.conv_dtype.unwrap_or_else(|| architecture.dtype()));
+            rules.otherwise.push((Quantity::StateBytes, "a recurrent state has the convolution's dtype"));
         }
         if settings.conv_dtype.is_none() && has_class(architecture, "inkling") {
             settings.conv_dtype = Some(StateFormat::F32);
@@ -237,15 +254,32 @@ mod tests {
         assert_eq!(slope("transformers@5.18"), 2 * (576 + 128) * 2);
     }
 
-    /// Mamba-2 in bf16, 2 layers: the state of 8 × 64 × 128 values is the scan's f32 since 5.5 (`update_recurrent_state`), and
-    /// was a tensor of the model's dtype before (`Mamba2Cache`, 5.4); 4 columns of 768 channels are bf16 in both.
+    /// Mamba-2 in bf16, 2 layers: the state of 8 × 64 × 128 values is the scan's f32 since 5.14 (`zeros_like(recurrent_states)`), has the
+    /// convolution's dtype before, and the model's up to 5.4 (`Mamba2Cache`); 4 columns of 768 channels are bf16 in all.
     #[test]
     fn states_of_mamba_are_wide_since_a_release() {
         let config = r#"{"model_type": "mamba2", "num_hidden_layers": 2, "hidden_size": 256, "num_heads": 8, "head_dim": 64,
             "state_size": 128, "n_groups": 1, "conv_kernel": 4, "expand": 2, "dtype": "bfloat16"}"#;
         let fixed = |engine| figure_in(engine, config, &Settings::default(), "fixed_bytes_per_request");
-        assert_eq!(fixed("transformers@5.4"), 2 * (8 * 64 * 128 * 2 + 4 * 768 * 2));
-        assert_eq!(fixed("transformers@5.5"), 2 * (8 * 64 * 128 * 4 + 4 * 768 * 2));
+        let narrow = 2 * (8 * 64 * 128 * 2 + 4 * 768 * 2);
+        assert_eq!(["transformers@5.4", "transformers@5.13.1"].map(fixed), [narrow; 2]);
+        assert_eq!(fixed("transformers@5.14"), 2 * (8 * 64 * 128 * 4 + 4 * 768 * 2));
+    }
+
+    /// `Qwen3NextDynamicCache` of 5.0 and 4.57 keeps what the rule returns, f32, as 5.14 does; 5.5 to 5.13 give it the convolution's dtype.
+    #[test]
+    fn delta_states_are_narrow_in_between() {
+        let config = r#"{"model_type": "qwen3_next", "num_hidden_layers": 1, "hidden_size": 256, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 64, "layer_types": ["linear_attention"], "linear_num_value_heads": 4,
+            "linear_num_key_heads": 2, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+            "dtype": "bfloat16"}"#;
+        let fixed = |engine| figure_in(engine, config, &Settings::default(), "fixed_bytes_per_request");
+        let of = |width: u64| 4 * 128 * 128 * width + 4 * (2 * 2 * 128 + 4 * 128) * 2;
+        assert_eq!(
+            ["transformers@4.57", "transformers@5.5", "transformers@5.13"].map(fixed),
+            [of(4), of(2), of(2)]
+        );
+        assert_eq!(fixed("transformers@5.14"), of(4));
     }
 
     /// Without the widths of heads only the latent can be counted: (512 + 64) × 2 B, and the report says which is missing.

@@ -67,7 +67,7 @@ impl Heads {
         let encoder_tokens = set.as_ref().or(limit).ok_or_else(|| {
             Error::setting(
                 "encoder_tokens",
-                "not given, and the config has no max_source_positions; cross-attention needs one",
+                "not given, and the config has no max_source_positions; cross-attention needs one (add --set encoder_tokens=…)",
             )
         })?;
         let (k, v) = match formats.cross() {

@@ -121,9 +121,15 @@ pub(super) fn switch_windows_off(fields: &Fields<'_>, mut kinds: Kinds) -> Resul
     Ok(kinds)
 }
 
+/// Pairs whose decoder reads the encoder's output as a prefix of its own text (transformers 5.19, `MusicgenMelodyDecoderLayer`).
+const WITHOUT_CROSS: [&str; 1] = ["musicgen_melody"];
+
 /// Every layer of a decoder beside an encoder reads that encoder's output too (transformers, `is_encoder_decoder`, and
 /// `add_cross_attention` of a decoder that any encoder may stand beside).
 pub(super) fn beside_encoder(fields: &Fields<'_>, mut kinds: Kinds) -> Result<Kinds> {
+    if fields.outer_model_type().is_some_and(|class| WITHOUT_CROSS.contains(&class)) {
+        return Ok(kinds);
+    }
     if !fields.is_on_at_any_level("is_encoder_decoder")?
         && !fields.is_on_at_any_level("add_cross_attention")?
     {

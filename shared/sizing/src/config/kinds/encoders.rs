@@ -19,6 +19,10 @@ pub(super) fn sees_both_ways(fields: &Fields<'_>) -> Result<Option<String>> {
     if let Some((path, false)) = fields.flag("is_causal")? {
         return Ok(Some(path));
     }
+    // PaliGemma's class turns it on for pictures and prefixes, and caches all the same (`PaliGemmaConfig.__post_init__`).
+    if fields.outer_model_type().is_some_and(|class| class == "paligemma") {
+        return Ok(None);
+    }
     let of_gemma = fields.find("use_bidirectional_attention");
     Ok(of_gemma.filter(|(_, value)| *value == "all" || *value == &Value::Bool(true)).map(|(path, _)| path))
 }

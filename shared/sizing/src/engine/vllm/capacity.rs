@@ -59,7 +59,7 @@ impl VllmPlan<'_> {
     /// Bytes of a request on one rank, every layer by itself.
     fn bytes_of_layers(&self, rank: usize, length: u64) -> Result<Bytes> {
         let mut sum = Bytes::ZERO;
-        for set in &self.before_promotion {
+        for set in &self.in_check {
             let blocks = set.spec.blocks(length, self.flight);
             let layers = self.ranks.layers_on(rank, &set.layers);
             sum = sum.plus(Bytes::new(set.spec.page()?).times(blocks)?.times(layers)?)?;

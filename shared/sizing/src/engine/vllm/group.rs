@@ -61,13 +61,6 @@ impl Group {
     }
 }
 
-impl Grouping {
-    /// The layers of all groups.
-    pub(super) fn sets(&self) -> Vec<LayerSet> {
-        self.groups.iter().flat_map(|group| &group.sets).cloned().collect()
-    }
-}
-
 /// Groups the layers of the whole model.
 pub(super) fn group(sets: Vec<LayerSet>, policy: Policy) -> Result<Grouping> {
     let sets = if policy.hybrid_manager { sets } else { promote(sets)? };

@@ -54,6 +54,9 @@ impl VllmPlan<'_> {
         if self.grouping.groups.is_empty() || self.starts_with(length)? {
             return Ok(None);
         }
+        if available == 0 {
+            return Ok(Some("ValueError: No available memory for the cache blocks.".to_owned()));
+        }
         let gib = |bytes: u64| {
             let gib = bytes as f64 / f64::from(1_u32 << 30);
             match self.rules.fit_check {
@@ -68,8 +71,9 @@ impl VllmPlan<'_> {
             }
         };
         Ok(Some(format!(
-            "ValueError: To serve at least one request with the model's max seq len ({length}), ({} GiB KV cache is needed, which \
+            "ValueError: To serve at least one request with the {}'s max seq len ({length}), ({} GiB KV cache is needed, which \
              is larger than the available KV cache memory ({} GiB).{shorter}",
+            if self.rules.group_aware_token_line { "model" } else { "models" },
             gib(self.needed_bytes(length)?.get()),
             gib(available)
         )))
@@ -77,7 +81,9 @@ impl VllmPlan<'_> {
 
     /// Says so where the memory is too small to start with.
     pub(super) fn refusal_warning(&self) -> Option<Warning> {
-        let length = self.max_model_len.filter(|length| !self.starts_with(*length).unwrap_or(true))?;
+        self.settings.available_kv_bytes?;
+        // What overflows does not fit either.
+        let length = self.max_model_len.filter(|length| !self.starts_with(*length).unwrap_or(false))?;
         let what = format!(
             "vLLM refuses to start: a request of max_model_len {} does not fit; the figures of its pool are what it would have",
             group_digits(length)

@@ -67,8 +67,8 @@ pub(super) struct VllmPlan<'q> {
     flight: Flight,
     blocks: Blocks,
     cache_mode: MambaCacheMode,
-    /// Layers before windows are kept like full attention, where the fit check counts them.
-    before_promotion: Vec<LayerSet>,
+    /// Layers as they are before they are grouped, where the fit check counts those.
+    in_check: Vec<LayerSet>,
     grouping: Grouping,
     ranks: Ranks,
     /// Whether any layer keeps a recurrent state.
@@ -111,8 +111,10 @@ impl<'q> VllmPlan<'q> {
             rules,
         };
         let sets = setup.layer_sets(blocks)?;
-        let promotes = !policy.hybrid_manager && rules.fit_check == FitCheck::Layers;
-        let before_promotion = promotes.then(|| sets.clone());
+        let in_check = match rules.fit_check {
+            FitCheck::Layers => sets.clone(),
+            _ => Vec::new(),
+        };
         let grouping = group::group(sets, policy)?;
         let alignment = setup.block_alignment(blocks.attention)?;
         let ranks = Ranks::new(architecture, settings.pp(), &grouping, alignment)?;
@@ -129,10 +131,7 @@ impl<'q> VllmPlan<'q> {
             max_model_len: query.max_model_len().ok(),
             flight,
             blocks,
-            before_promotion: match rules.fit_check {
-                FitCheck::Layers => before_promotion.unwrap_or_else(|| grouping.sets()),
-                _ => Vec::new(),
-            },
+            in_check,
             cache_mode: setup.cache_mode,
             grouping,
             ranks,
