@@ -64,8 +64,8 @@ fn context_parallel_ranks_beside_windows() {
     ]);
 }
 
-/// `validate_block_size` of 0.19.1 to 0.26.0: in mode align a batch has room for a block, and Qwen3.5-27B's has
-/// 784 tokens; 0.27.0 has it no more. `MambaCacheMode` of 0.32 is align or none, and `BlockSize` of 0.11.0
+/// `VllmConfig` of 0.17.1 to 0.26.0: in mode align a batch has room for a block, and Qwen3.5-27B's has 784 tokens; 0.16.0 has
+/// that assertion not yet and 0.27.0 no more. `MambaCacheMode` of 0.32 is align or none, and `BlockSize` of 0.11.0
 /// a list up to 128, of 0.11.1 to 0.15.1 up to 256. `validate_nvfp4_kv_cache_with_mla`, and `nvfp4_ds_mla` from
 /// 0.30 on.
 #[test]
@@ -75,6 +75,8 @@ fn modes_and_formats_that_vllm_does_not_start_with() {
     let no_room = "max_num_batched_tokens: a batch of 512 tokens has no room for a block of 784";
     let latents = "kv_dtype: vLLM refuses nvfp4 for these latents";
     check(&[
+        ("qwen3.5-27b", "vllm@0.16.0", &small, ""),
+        ("qwen3.5-27b", "vllm@0.17.1", &small, no_room),
         ("qwen3.5-27b", "vllm@0.26.0", &small, no_room),
         ("qwen3.5-27b", "vllm@0.27.0", &small, ""),
         ("falcon-h1-34b", "vllm@0.32", &all, "mamba_cache_mode: vLLM has no mode all"),

@@ -14,7 +14,7 @@ fn of(id: &str, engine: &str, pairs: &[(&str, &str)], quantity: &str) -> f64 {
 }
 
 /// `_get_kv_cache_groups_uniform_page_size` of `v1/core/kv_cache_utils.py`: the rarest kind's layers (0.11), or the most frequent
-/// kind's below 1.25 (0.12 to 0.15) and 1.5 times them (since 0.19). gpt-oss-120b has 18 windows, 18 full layers and here a draft
+/// kind's below 1.25 (0.12 to 0.17.1) and 1.5 times them (since 0.18.1). gpt-oss-120b has 18 windows, 18 full layers and here a draft
 /// layer: 40 GiB are 72,817 blocks of 9 pages of 16,384 B × 4 in 0.11, and a request of 131,072 tokens takes 2 × 8,192 of them and
 /// a window's 521 (pull request 29303 prints the 17 padding layers of this).
 #[test]
@@ -30,15 +30,42 @@ fn groups_follow_the_rarest_kind_in_0_11() {
     assert_eq!(of("gpt-oss-120b", "vllm@0.11.0", &asked, "max_concurrency"), 72_817.0 / 16_905.0);
 }
 
+/// The same function: 4 windows and 3 full layers are close below 1.5 times (0.18.1) and not below 1.25 (0.17.1), so groups are of 4
+/// layers or of 3. 1,200 pages of 16 × 2 × 64 × 2 = 4,096 B are 300 such blocks or 400.
+#[test]
+fn close_kinds_share_a_size_since_0_18() {
+    let model = read_config(
+        r#"{"num_hidden_layers": 7, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64, "sliding_window": 128,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention", "sliding_attention",
+                "full_attention", "sliding_attention"], "max_position_embeddings": 1024, "dtype": "bfloat16"}"#,
+    )
+    .unwrap();
+    let asked = [("available_kv_bytes", "4915200"), ("gpu", "H100"), ("block_size", "16")];
+    let blocks = |engine: &str| figure(&model, engine, &asked, "num_blocks");
+    assert_eq!((blocks("vllm@0.17.1"), blocks("vllm@0.18.1")), (400.0, 300.0));
+}
+
 /// `DeepseekV32ForCausalLM` of `model_executor/models/config.py`: 61 × (656 + 132) B where no format is set in 0.11.0, and with FP8 on
-/// every GPU up to 0.15.1. `GlmMoeDsa` keeps bf16 on `SM10x` before 0.32: 78 × 1,152 B and the index keys of 78 × 132 B.
+/// every GPU up to 0.17.1. In 0.18.1 `SM10x` prefers `FlashInfer`, which keeps rows of 576 B, up to 16 query heads a rank
+/// (`_get_backend_priorities` of `platforms/cuda.py`), of which the model has 128; in 0.19.1 with FP8 always. `GlmMoeDsa`
+/// keeps bf16 on `SM10x` before 0.32: 78 × 1,152 B and the index keys of 78 × 132 B.
 #[test]
 fn formats_of_latents_follow_the_release() {
     let slope = |id: &str, engine: &str, more: &[(&str, &str)]| of(id, engine, more, "slope_bytes_per_token");
     let scaled = f64::from(61 * (656 + 132));
     assert_eq!(slope("deepseek-v3.2", "vllm@0.11.0", &[]), scaled);
     assert_eq!(slope("deepseek-v3.2", "vllm@0.11.1", &[]), f64::from(61 * (1152 + 132)));
-    assert_eq!(slope("deepseek-v3.2", "vllm@0.15.1", &[("gpu", "B200"), ("kv_dtype", "fp8")]), scaled);
+    let (fp8, raw) = ([("gpu", "B200"), ("kv_dtype", "fp8")], f64::from(61 * (576 + 132)));
+    for (engine, tp, bytes) in [
+        ("vllm@0.15.1", "8", scaled),
+        ("vllm@0.17.1", "8", scaled),
+        ("vllm@0.18.1", "4", scaled),
+        ("vllm@0.18.1", "8", raw),
+        ("vllm@0.19.1", "4", raw),
+    ] {
+        let asked = [&fp8[..], &[("tp", tp)]].concat();
+        assert_eq!(slope("deepseek-v3.2", engine, &asked), bytes, "{engine} {tp}");
+    }
     assert_eq!(slope("glm-5.1", "vllm@0.31", &[("gpu", "B200")]), f64::from(78 * (1152 + 132)));
     assert!(slope("glm-5.1", "vllm@0.32", &[("gpu", "B200")]) < f64::from(78 * 1152));
 }

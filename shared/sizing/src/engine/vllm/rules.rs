@@ -57,8 +57,8 @@ pub(super) struct Rules {
     pub(super) close_groups: (u64, u64),
     /// DeepSeek-V3.2 keeps the scaled row of 656 B where no format is set.
     pub(super) scaled_rows_by_default: bool,
-    /// The FP8 flag means that row for sparse latents on every GPU.
-    pub(super) scaled_rows_everywhere: bool,
+    /// Where the FP8 flag means that row for sparse latents.
+    pub(super) scaled_rows: ScaledRows,
     /// Classes of GLM-5 keep FP8 latents on `SM10x` where no format is set.
     pub(super) glm_fp8_on_sm100: bool,
     /// Tokens of a block of latents that `SM10x` forces before blocks followed what kernels read.
@@ -108,6 +108,17 @@ pub(super) enum FitCheck {
     FirstGroupOfModel,
     /// Every layer by itself, without the padding of groups (`max_memory_usage_bytes` of the layers).
     Layers,
+}
+
+/// GPUs on which the FP8 flag means the scaled row for sparse latents: those where `FlashMLA` reads them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ScaledRows {
+    /// All but `SM10x`.
+    OffSm100,
+    /// And `SM10x` where a rank has more query heads than these (`_get_backend_priorities` of `platforms/cuda.py`).
+    OnSm100Above(u64),
+    /// All.
+    Everywhere,
 }
 
 /// What becomes of pages of several sizes (`unify_kv_cache_spec_page_size`), each with what those before it do.
@@ -233,7 +244,7 @@ impl Rules {
         longrope_unscaled: true,
         close_groups: (3, 2),
         scaled_rows_by_default: false,
-        scaled_rows_everywhere: false,
+        scaled_rows: ScaledRows::OffSm100,
         glm_fp8_on_sm100: true,
         forced_sm100_block: 64,
         hybrid_prefixes: true,
@@ -311,14 +322,16 @@ impl Rules {
         if before(&[0, 22]) {
             rules.drafts_of_all_states = false;
         }
-        // 0.15 has the older of both, 0.19.1 the newer; between them nothing was read.
         if before(&[0, 19]) {
-            rules.block_in_batch = false;
-            rules.close_groups = (5, 4);
-            rules.scaled_rows_everywhere = true;
+            rules.scaled_rows = ScaledRows::OnSm100Above(16);
             rules.fit_check = FitCheck::FirstGroup;
         }
+        if before(&[0, 18]) {
+            rules.close_groups = (5, 4);
+            rules.scaled_rows = ScaledRows::Everywhere;
+        }
         if before(&[0, 17]) {
+            rules.block_in_batch = false;
             rules.fit_check = FitCheck::FirstGroupOfModel;
             rules.delta_state_apart = false;
         }

@@ -4,6 +4,7 @@
 //! `models/deepseek_v4`, `mamba_utils.py`.
 
 use super::Setup;
+use super::rules::ScaledRows;
 use crate::engine::formats::heads_by_default;
 use crate::engine::gpu::Family;
 use crate::engine::shard::shard_count;
@@ -109,11 +110,12 @@ impl Setup<'_> {
     /// How a latent is stored. `FlashMLA`'s sparse kernels rewrite the FP8 flag to their scaled row; `FlashInfer`'s on `SM10x`
     /// keep raw values, and so do those for 512-wide rows on SM90.
     fn stored_latent(&self, latent: &Latent, reader: LatentReader) -> KvFormat {
-        let scaled = match self.gpu.family {
-            _ if self.rules.scaled_rows_everywhere => true,
-            Family::Sm100 => false,
-            Family::Sm90 => latent.rank.get() + latent.rope.get() != 512,
-            Family::Ampere | Family::Sm120 => true,
+        let heads = || latent.query_heads.as_ref().map(|all| all.get() / self.settings.tp());
+        let scaled = match (self.rules.scaled_rows, self.gpu.family) {
+            (ScaledRows::Everywhere, _) | (_, Family::Ampere | Family::Sm120) => true,
+            (ScaledRows::OnSm100Above(few), Family::Sm100) => heads().is_none_or(|heads| heads > few),
+            (ScaledRows::OffSm100, Family::Sm100) => false,
+            (_, Family::Sm90) => latent.rank.get() + latent.rope.get() != 512,
         };
         match self.latent_format(reader) {
             KvFormat::Fp8 if reader == LatentReader::Sparse && scaled => KvFormat::Fp8DsMla,
