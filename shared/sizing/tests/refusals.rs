@@ -66,7 +66,7 @@ fn context_parallel_ranks_beside_windows() {
 
 /// `VllmConfig` of 0.17.1 to 0.26.0: in mode align a batch has room for a block, and Qwen3.5-27B's has 784 tokens; 0.16.0 has
 /// that assertion not yet and 0.27.0 no more. `MambaCacheMode` of 0.32 is align or none, and `BlockSize` of 0.11.0
-/// a list up to 128, of 0.11.1 to 0.15.1 up to 256. `validate_nvfp4_kv_cache_with_mla`, and `nvfp4_ds_mla` from
+/// a list up to 128, of 0.11.1 to 0.17.1 up to 256. `validate_nvfp4_kv_cache_with_mla`, and `nvfp4_ds_mla` from
 /// 0.30 on.
 #[test]
 fn modes_and_formats_that_vllm_does_not_start_with() {
@@ -89,8 +89,8 @@ fn modes_and_formats_that_vllm_does_not_start_with() {
             "block_size: 256 tokens; this version of vLLM takes",
         ),
         ("qwen3-8b", "vllm@0.11.1", &[("block_size", "256")], ""),
-        ("qwen3-8b", "vllm@0.15.1", &[("block_size", "48")], "block_size: 48 tokens"),
-        ("qwen3-8b", "vllm@0.19.1", &[("block_size", "48")], ""),
+        ("qwen3-8b", "vllm@0.17.1", &[("block_size", "48")], "block_size: 48 tokens"),
+        ("qwen3-8b", "vllm@0.18.1", &[("block_size", "48")], ""),
         ("kimi-k2.6", "vllm@0.33", &fp4, latents),
         ("deepseek-v3.2", "vllm@0.29", &fp4, latents),
         ("deepseek-v3.2", "vllm@0.30", &fp4, ""),

@@ -329,6 +329,7 @@ impl Rules {
         if before(&[0, 18]) {
             rules.close_groups = (5, 4);
             rules.scaled_rows = ScaledRows::Everywhere;
+            rules.blocks = &[1, 8, 16, 32, 64, 128, 256];
         }
         if before(&[0, 17]) {
             rules.block_in_batch = false;
@@ -346,10 +347,6 @@ impl Rules {
             rules.values_as_wide_as_stated = false;
             // Users' logs of 0.19 have the line from `config.py`, those of 0.20 from `interface.py`.
             rules.aligned_by_kernels = false;
-        }
-        // 0.15.1 has the list and 0.19.1 has none; between them nothing was read.
-        if before(&[0, 16]) {
-            rules.blocks = &[1, 8, 16, 32, 64, 128, 256];
         }
         if before(&[0, 15]) {
             rules.has_align = false;
