@@ -9,11 +9,11 @@ use crate::{Error, Result};
 /// Formats that a flag takes, each from a version on.
 type Taken<F = KvFormat> = [(F, &'static [u32])];
 
-/// vLLM's `--kv-cache-dtype` (`CacheDType` of `config/cache.py`, 0.11 to 0.33; of 0.16 to 0.18 nothing was read). 0.11.0 has the
-/// scaled record behind its flag `fp8`.
+/// vLLM's `--kv-cache-dtype` (`CacheDType` of `config/cache.py`, 0.11 to 0.33). 0.11.0 has the scaled record behind its flag
+/// `fp8`.
 const VLLM: &Taken = &[
     (KvFormat::Bf16, &[]),
-    (KvFormat::F16, &[0, 16]),
+    (KvFormat::F16, &[0, 18]),
     (KvFormat::Fp8, &[]),
     (KvFormat::Fp8DsMla, &[]),
     (KvFormat::Fp8PerTokenHead, &[0, 20]),
@@ -22,7 +22,7 @@ const VLLM: &Taken = &[
     (KvFormat::Nvfp4, &[0, 20]),
 ];
 
-/// vLLM's `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype` (`MambaDType` of `config/cache.py`; of 0.13 nothing was read).
+/// vLLM's `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype` (`MambaDType` of `config/cache.py`).
 const VLLM_STATES: &Taken<StateFormat> =
     &[(StateFormat::F32, &[]), (StateFormat::F16, &[0, 13]), (StateFormat::Bf16, &[0, 22])];
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// `CacheDType` of `config/cache.py`: 0.19.1 has no scales of a token and head, 0.20.0 has those of 8 bits and nvfp4, 0.24.0
-    /// no int4, 0.25.1 it; 0.15.1 has no float16, and none of 0.11 to 0.33 has f32 or mxfp8.
+    /// no int4, 0.25.1 it; 0.17.1 has no float16, 0.18.1 it, and none of 0.11 to 0.33 has f32 or mxfp8.
     #[test]
     fn a_format_is_refused_before_the_release_that_brings_it() {
         for (format, without, with) in [
@@ -273,7 +273,7 @@ mod tests {
             ("fp8_per_token_head", "vllm@0.11", "vllm@0.20"),
             ("nvfp4", "vllm@0.19.1", "vllm@0.20.0"),
             ("int4_per_token_head", "vllm@0.24", "vllm@0.25.1"),
-            ("f16", "vllm@0.15.1", "vllm@0.19.1"),
+            ("f16", "vllm@0.17.1", "vllm@0.18.1"),
         ] {
             let error = refusal(HEADS, without, &[("kv_dtype", format)]).unwrap();
             let start = format!("kv_dtype: {format} is no type of {without}; it stores bf16");
@@ -293,12 +293,12 @@ mod tests {
         }
     }
 
-    /// `MambaDType`: 0.12.0 has float32, 0.14.0 float16 too, 0.21.0 no bfloat16 and 0.22.0 it.
+    /// `MambaDType`: 0.12.0 has float32, 0.13.0 float16 too, 0.21.0 no bfloat16 and 0.22.0 it.
     #[test]
     fn a_dtype_of_states_is_refused_before_the_release_that_brings_it() {
         let half = HEADS.replacen('{', r#"{"torch_dtype": "float16", "#, 1);
         for (config, format, without, with) in
-            [(HEADS, "f16", "vllm@0.12.0", "vllm@0.14.0"), (&half, "bf16", "vllm@0.21.0", "vllm@0.22.0")]
+            [(HEADS, "f16", "vllm@0.12.0", "vllm@0.13.0"), (&half, "bf16", "vllm@0.21.0", "vllm@0.22.0")]
         {
             let asked = [("state_dtype", format)];
             let error = refusal(config, without, &asked).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn the_format_that_the_model_runs_in_is_never_refused() {
         let half = HEADS.replacen('{', r#"{"torch_dtype": "float16", "#, 1);
-        for engine in ["vllm@0.15.1", "sglang"] {
+        for engine in ["vllm@0.17.1", "sglang"] {
             assert_eq!(refusal(&half, engine, &[("kv_dtype", "f16")]), None, "{engine}");
         }
     }
