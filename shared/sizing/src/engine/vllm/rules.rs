@@ -169,31 +169,31 @@ const GONE: &[(&str, &[u32])] = &[
 ];
 
 /// Model classes that came later than 0.11, with the last version read that has none of their own (`models/registry.py` of the releases
-/// 0.11.0 to 0.12, 0.15.1, 0.19.1, 0.20 and from 0.26 on).
+/// 0.11.0 to 0.20 and from 0.26 on).
 const NOT_YET: &[(&str, &[u32])] = &[
-    ("BailingMoeV2_5ForCausalLM", &[0, 15]),
+    ("BailingMoeV2_5ForCausalLM", &[0, 16]),
     ("BailingMoeV3ForCausalLM", &[0, 27]),
     ("Cohere2MoeForCausalLM", &[0, 20]),
     ("DeepseekV4ForCausalLM", &[0, 19]),
     ("ExaoneMoeForCausalLM", &[0, 26]),
-    ("Gemma4ForCausalLM", &[0, 15]),
-    ("Gemma4ForConditionalGeneration", &[0, 15]),
-    ("Glm4MoeLiteForCausalLM", &[0, 12]),
+    ("Gemma4ForCausalLM", &[0, 18]),
+    ("Gemma4ForConditionalGeneration", &[0, 18]),
+    ("Glm4MoeLiteForCausalLM", &[0, 14]),
     ("Glm5NextForConditionalGeneration", &[0, 29]),
     ("GlmMoeDsaForCausalLM", &[0, 15]),
     ("HYV3ForCausalLM", &[0, 19]),
     ("KimiLinearForCausalLM", &[0, 11, 0]),
     ("Lfm2MoeForCausalLM", &[0, 11, 0]),
-    ("MiMoV2FlashForCausalLM", &[0, 12]),
+    ("MiMoV2FlashForCausalLM", &[0, 13]),
     ("MiniMaxM2ForCausalLM", &[0, 11, 0]),
     ("NanbeigeForCausalLM", &[0, 29]),
-    ("OlmoHybridForCausalLM", &[0, 15]),
+    ("OlmoHybridForCausalLM", &[0, 17]),
     ("OuroForCausalLM", &[0, 11, 0]),
     ("Qwen3_5ForCausalLM", &[0, 26]),
-    ("Qwen3_5ForConditionalGeneration", &[0, 15]),
+    ("Qwen3_5ForConditionalGeneration", &[0, 16]),
     ("Qwen3_5MoeForCausalLM", &[0, 26]),
-    ("Qwen3_5MoeForConditionalGeneration", &[0, 15]),
-    ("Step3p5ForCausalLM", &[0, 12]),
+    ("Qwen3_5MoeForConditionalGeneration", &[0, 16]),
+    ("Step3p5ForCausalLM", &[0, 14]),
 ];
 
 /// The last version of vLLM known not to have `class` yet, where `engine` is no newer.
@@ -431,6 +431,10 @@ mod tests {
         let without = |class: &str, engine: &str| last_version_without(class, &engine.parse().unwrap());
         assert_eq!(without("DeepseekV4ForCausalLM", "vllm@0.19.1").as_deref(), Some("0.19"));
         assert_eq!(without("DeepseekV4ForCausalLM", "vllm@0.20"), None);
+        assert_eq!(without("Gemma4ForCausalLM", "vllm@0.18.1").as_deref(), Some("0.18"));
+        assert_eq!(without("Gemma4ForCausalLM", "vllm@0.19.1"), None);
+        assert_eq!(without("Qwen3_5MoeForConditionalGeneration", "vllm@0.16.0").as_deref(), Some("0.16"));
+        assert_eq!(without("Qwen3_5MoeForConditionalGeneration", "vllm@0.17.1"), None);
         assert_eq!(without("KimiLinearForCausalLM", "vllm@0.11.0").as_deref(), Some("0.11.0"));
         assert_eq!(without("KimiLinearForCausalLM", "vllm@0.11.1"), None);
     }
