@@ -80,6 +80,12 @@ fn modes_and_formats_that_vllm_does_not_start_with() {
         ("qwen3.5-27b", "vllm@0.26.0", &small, no_room),
         ("qwen3.5-27b", "vllm@0.27.0", &small, ""),
         ("falcon-h1-34b", "vllm@0.32", &all, "mamba_cache_mode: vLLM has no mode all"),
+        (
+            "falcon-h1-34b",
+            "vllm@0.32",
+            &[("prefix_caching", "false"), all[0]],
+            "mamba_cache_mode: vLLM has no mode all",
+        ),
         ("falcon-h1-34b", "vllm@0.31", &all, ""),
         ("qwen3.5-27b", "vllm@0.31", &all, "mamba_cache_mode: vLLM refuses all for Qwen"),
         (

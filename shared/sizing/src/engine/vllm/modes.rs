@@ -21,6 +21,12 @@ pub(super) fn cache_mode(
     rules: Rules,
     warnings: &mut Vec<Warning>,
 ) -> Result<MambaCacheMode> {
+    let states = States::of(architecture);
+    if states.any && settings.mamba_cache_mode == Some(MambaCacheMode::All) && rules.no_all_mode {
+        let what =
+            "vLLM has no mode all from 0.32 on (`MambaCacheMode` of `config/cache.py`); set align or none";
+        return Err(Error::setting("mamba_cache_mode", what));
+    }
     if architecture.model_type() == Some("zaya") {
         // `ZayaForCausalLM` asserts it.
         if settings.prefix_caching == Some(true)
@@ -32,7 +38,6 @@ pub(super) fn cache_mode(
         }
         return Ok(MambaCacheMode::None);
     }
-    let states = States::of(architecture);
     if states.any && !rules.hybrid_prefixes {
         if settings.prefix_caching == Some(true) || settings.mamba_cache_mode.is_some() {
             let what =
@@ -47,11 +52,6 @@ pub(super) fn cache_mode(
             warnings.push(Warning::new("mamba_cache_mode", what));
         }
         return Ok(MambaCacheMode::None);
-    }
-    if states.any && settings.mamba_cache_mode == Some(MambaCacheMode::All) && rules.no_all_mode {
-        let what =
-            "vLLM has no mode all from 0.32 on (`MambaCacheMode` of `config/cache.py`); set align or none";
-        return Err(Error::setting("mamba_cache_mode", what));
     }
     let mode = match (settings.mamba_cache_mode, settings.prefix_caching) {
         (Some(MambaCacheMode::All), _) if states.any && !states.may_be_of_every_block => {
