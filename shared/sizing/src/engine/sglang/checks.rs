@@ -145,7 +145,8 @@ fn strategy(query: &Query<'_>, launch: &Launch) -> Result<()> {
         MambaRadixStrategy::NoBuffer if page > 1 => {
             format!("no_buffer needs pages of one token, and block_size is {page}")
         }
-        MambaRadixStrategy::NoBuffer if query.settings.async_scheduling == Some(true) => {
+        // Pipeline ranks end the overlap only after this is asked (`run_resolution_pipeline`).
+        MambaRadixStrategy::NoBuffer if query.settings.async_scheduling != Some(false) => {
             "no_buffer cannot overlap batches; set async_scheduling=false".to_owned()
         }
         MambaRadixStrategy::NoBuffer => return Ok(()),
