@@ -161,6 +161,8 @@ fn settings_that_sglang_does_not_start_with() {
         ("jamba-1.5-mini", sglang, &[buffer], "mamba_radix_strategy: this class has no"),
         ("deepseek-v3.2", sglang, &format("nvfp4"), "kv_dtype: SGLang refuses nvfp4"),
         ("deepseek-v4-flash", sglang, &format("mxfp8"), "kv_dtype: SGLang refuses mxfp8"),
+        ("deepseek-v4.1-flash", sglang, &format("nvfp4"), "kv_dtype: SGLang refuses nvfp4"),
+        ("deepseek-v4.1-flash", sglang, &format("fp8"), ""),
         ("kimi-k2.6", sglang, &format("fp8_ds_mla"), "kv_dtype: SGLang refuses fp8_ds_mla"),
     ]);
 }

@@ -4,7 +4,7 @@ use super::launch::{Launch, Overlap};
 use super::{classes, requests};
 use crate::engine::Query;
 use crate::format::KvFormat;
-use crate::mixer::{Generation, Mixer};
+use crate::mixer::Mixer;
 use crate::settings::{MambaRadixStrategy, Settings};
 use crate::state::counted;
 use crate::{Error, Result};
@@ -79,17 +79,13 @@ pub(super) fn slots(settings: &Settings, launch: &Launch) -> Result<()> {
     Err(Error::setting("state_slots", what))
 }
 
-/// Formats by the mixer: DSA and DeepSeek-V4 keep bf16 or FP8 (`_dsa_kv_cache_dtype_default`,
-/// `_deepseek_v4_kv_cache_dtype`), and they alone the scaled record.
+/// Formats by the mixer: DSA and DeepSeek-V4 keep bf16 or FP8 (`_dsa_kv_cache_dtype_default`, `_deepseek_v4_kv_cache_dtype`, which
+/// V4.1 has too: `configs/deepseek_v41.py` gives it V4's class), and they alone the scaled record.
 fn formats(query: &Query<'_>) -> Result<()> {
     let settings = query.settings;
     let Some(asked) = settings.k_dtype.or(settings.kv_dtype) else { return Ok(()) };
     let mut mixers = query.architecture.classes().iter().flat_map(|class| &class.mixers);
-    let is_sparse = mixers.any(|mixer| match mixer {
-        Mixer::Dsa { .. } => true,
-        Mixer::Compressed(attention) => attention.generation == Generation::V4,
-        _ => false,
-    });
+    let is_sparse = mixers.any(|mixer| matches!(mixer, Mixer::Dsa { .. } | Mixer::Compressed(_)));
     let refused = match asked {
         KvFormat::Nvfp4 | KvFormat::Mxfp8 => is_sparse,
         KvFormat::Fp8DsMla => !is_sparse && classes::has_latents(query.architecture),
