@@ -168,7 +168,8 @@ fn settings_that_sglang_does_not_start_with() {
 }
 
 /// None of the back ends of latents lists scales of a token and head, and only sparse ones the scaled record
-/// (`supported_kv_cache_dtypes` of vLLM 0.33). SGLang's `get_default_attn_backend` chooses TRT-LLM's kernels on `SM10x`.
+/// (`supported_kv_cache_dtypes` of vLLM 0.33); `FlashMLA`'s reads records of FP4 on compute capability 10 alone
+/// (`supports_combination`). SGLang's `get_default_attn_backend` chooses TRT-LLM's kernels on `SM10x`.
 #[test]
 fn what_back_ends_do_not_take_is_told() {
     let told = |id: &str, engine: &str, asked: Pairs<'_>| {
@@ -179,6 +180,8 @@ fn what_back_ends_do_not_take_is_told() {
     assert!(told("kimi-k2.6", "vllm", &[("kv_dtype", "int8_per_token_head")]));
     assert!(told("kimi-k2.6", "vllm", &[("kv_dtype", "fp8_ds_mla")]));
     assert!(!told("deepseek-v3.2", "vllm", &[("kv_dtype", "fp8_ds_mla")]));
+    assert!(told("deepseek-v3.2", "vllm", &[("kv_dtype", "nvfp4"), ("gpu", "H100")]));
+    assert!(!told("deepseek-v3.2", "vllm", &[("kv_dtype", "nvfp4"), ("gpu", "B200")]));
     assert!(!told("qwen3-8b", "vllm", &[("kv_dtype", "int8_per_token_head")]));
     assert!(told("qwen3-8b", "sglang", &[("gpu", "B200")]));
     assert!(!told("qwen3-8b", "sglang", &[("gpu", "B200"), ("block_size", "64")]));

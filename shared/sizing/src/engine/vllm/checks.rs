@@ -4,6 +4,7 @@ use super::Setup;
 use super::group::Grouping;
 use super::spec::{Flight, Kind};
 use crate::engine::Query;
+use crate::engine::gpu::Family;
 use crate::engine::pipeline::pipeline_ranks;
 use crate::format::KvFormat;
 use crate::mixer::{Generation, Heads, Mixer};
@@ -111,7 +112,8 @@ impl Setup<'_> {
     }
 
     /// Says where no back end of latents lists the format that is set (`supported_kv_cache_dtypes` of `v1/attention/backends/mla`,
-    /// 0.33): the planner counts it, and a launch finds no back end.
+    /// 0.33), or none of this GPU (`supports_combination` of `flashmla_sparse.py`, 0.30 to 0.33): the planner counts it, and a
+    /// launch finds no back end.
     pub(super) fn latent_format_warning(&self) -> Option<Warning> {
         let asked = self.settings.k_dtype.or(self.settings.kv_dtype)?;
         let is_unlisted = |mixer: &Mixer| match asked {
@@ -119,12 +121,17 @@ impl Setup<'_> {
                 matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. })
             }
             KvFormat::Fp8DsMla => matches!(mixer, Mixer::Mla(_)),
+            KvFormat::Nvfp4 => self.gpu.family != Family::Sm100 && matches!(mixer, Mixer::Dsa { .. }),
             _ => false,
         };
         let is_told = !self.keeps_heads_of_latents() && self.mixers().any(is_unlisted);
         is_told.then(|| {
+            let reader = match asked {
+                KvFormat::Nvfp4 => "no back end but that of SM10x",
+                _ => "no back end",
+            };
             let message = format!(
-                "vLLM counts {} for these latents, but no back end reads it, so a launch ends there; set fp8 or bf16",
+                "vLLM counts {} for these latents, but {reader} reads it, so a launch ends there; set fp8 or bf16",
                 asked.name()
             );
             Warning::new("kv_dtype", message)
