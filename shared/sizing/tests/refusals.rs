@@ -99,6 +99,18 @@ fn modes_and_formats_that_vllm_does_not_start_with() {
         ("qwen3-8b", "vllm@0.18.1", &[("block_size", "48")], ""),
         ("kimi-k2.6", "vllm@0.33", &fp4, latents),
         ("deepseek-v3.2", "vllm@0.29", &fp4, latents),
+        (
+            "deepseek-v3.2",
+            "vllm@0.29",
+            &[("k_dtype", "nvfp4"), ("v_dtype", "nvfp4")],
+            "k_dtype: vLLM refuses nvfp4 for these latents",
+        ),
+        (
+            "qwen3-8b",
+            "vllm@0.33",
+            &[("k_dtype", "fp8_ds_mla"), ("v_dtype", "fp8_ds_mla")],
+            "k_dtype: fp8_ds_mla is a record of latents",
+        ),
         ("deepseek-v3.2", "vllm@0.30", &fp4, ""),
     ]);
 }
@@ -161,6 +173,12 @@ fn settings_that_sglang_does_not_start_with() {
         ("jamba-1.5-mini", sglang, &[buffer], "mamba_radix_strategy: this class has no"),
         ("deepseek-v3.2", sglang, &format("nvfp4"), "kv_dtype: SGLang refuses nvfp4"),
         ("deepseek-v4-flash", sglang, &format("mxfp8"), "kv_dtype: SGLang refuses mxfp8"),
+        (
+            "deepseek-v3.2",
+            sglang,
+            &[("k_dtype", "nvfp4"), ("v_dtype", "nvfp4")],
+            "k_dtype: SGLang refuses nvfp4",
+        ),
         ("deepseek-v4.1-flash", sglang, &format("nvfp4"), "kv_dtype: SGLang refuses nvfp4"),
         ("deepseek-v4.1-flash", sglang, &format("fp8"), ""),
         ("kimi-k2.6", sglang, &format("fp8_ds_mla"), "kv_dtype: SGLang refuses fp8_ds_mla"),

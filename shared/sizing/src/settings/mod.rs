@@ -259,6 +259,12 @@ impl Settings {
         self.dcp.unwrap_or(1)
     }
 
+    /// The format that is set for latents, which are K and V at once, and the setting that says it.
+    pub(crate) fn latent_dtype(&self) -> Option<(&'static str, KvFormat)> {
+        let own = self.k_dtype.map(|format| ("k_dtype", format));
+        own.or_else(|| self.kv_dtype.map(|format| ("kv_dtype", format)))
+    }
+
     /// Tokens that a draft proposes: the setting, else none.
     pub fn draft_tokens(&self) -> u64 {
         self.num_speculative_tokens.unwrap_or(0)

@@ -82,8 +82,7 @@ pub(super) fn slots(settings: &Settings, launch: &Launch) -> Result<()> {
 /// Formats by the mixer: DSA and DeepSeek-V4 keep bf16 or FP8 (`_dsa_kv_cache_dtype_default`, `_deepseek_v4_kv_cache_dtype`, which
 /// V4.1 has too: `configs/deepseek_v41.py` gives it V4's class), and they alone the scaled record.
 fn formats(query: &Query<'_>) -> Result<()> {
-    let settings = query.settings;
-    let Some(asked) = settings.k_dtype.or(settings.kv_dtype) else { return Ok(()) };
+    let Some((name, asked)) = query.settings.latent_dtype() else { return Ok(()) };
     let mut mixers = query.architecture.classes().iter().flat_map(|class| &class.mixers);
     let is_sparse = mixers.any(|mixer| matches!(mixer, Mixer::Dsa { .. } | Mixer::Compressed(_)));
     let refused = match asked {
@@ -95,7 +94,7 @@ fn formats(query: &Query<'_>) -> Result<()> {
         return Ok(());
     }
     let what = format!("SGLang refuses {} for these latents; set fp8 or bf16", asked.name());
-    Err(Error::setting("kv_dtype", what))
+    Err(Error::setting(name, what))
 }
 
 /// `handle_cache_compatibility` (the ratio), `check_server_args` (chunks of whole pages) and the pooled index of DSA.

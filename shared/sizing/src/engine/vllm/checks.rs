@@ -80,7 +80,7 @@ impl Setup<'_> {
         self.check_latents()?;
         self.check_shared_tokens(grouping)?;
         let has_states = || has(grouping, |kind| matches!(kind, Kind::State { .. }));
-        let batch = flight.encoder_tokens;
+        let batch = flight.batch_tokens;
         if !self.rules.block_in_batch
             || self.cache_mode != MambaCacheMode::Align
             || block <= batch
@@ -104,18 +104,19 @@ impl Setup<'_> {
             Mixer::Compressed(attention) => attention.generation == Generation::V4,
             _ => false,
         };
-        let is_asked = self.settings.k_dtype.or(self.settings.kv_dtype) == Some(KvFormat::Nvfp4);
-        if !is_asked || !self.mixers().any(refuses) {
-            return Ok(());
+        match self.settings.latent_dtype() {
+            Some((name, KvFormat::Nvfp4)) if self.mixers().any(refuses) => {
+                Err(Error::setting(name, "vLLM refuses nvfp4 for these latents; set fp8 or bf16"))
+            }
+            _ => Ok(()),
         }
-        Err(Error::setting("kv_dtype", "vLLM refuses nvfp4 for these latents; set fp8 or bf16"))
     }
 
     /// Says where no back end of latents lists the format that is set (`supported_kv_cache_dtypes` of `v1/attention/backends/mla`,
     /// 0.33), or none of this GPU (`supports_combination` of `flashmla_sparse.py`, 0.30 to 0.33): the planner counts it, and a
     /// launch finds no back end.
     pub(super) fn latent_format_warning(&self) -> Option<Warning> {
-        let asked = self.settings.k_dtype.or(self.settings.kv_dtype)?;
+        let (name, asked) = self.settings.latent_dtype()?;
         let is_unlisted = |mixer: &Mixer| match asked {
             KvFormat::Fp8PerTokenHead | KvFormat::Int8PerTokenHead | KvFormat::Int4PerTokenHead => {
                 matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. })
@@ -134,7 +135,7 @@ impl Setup<'_> {
                 "vLLM counts {} for these latents, but {reader} reads it, so a launch ends there; set fp8 or bf16",
                 asked.name()
             );
-            Warning::new("kv_dtype", message)
+            Warning::new(name, message)
         })
     }
 

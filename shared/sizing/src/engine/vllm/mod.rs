@@ -390,12 +390,7 @@ fn flight(query: &Query<'_>, rules: Rules, grouping: &Grouping, warnings: &mut V
     let overlaps =
         overlapping && (pp == 1 || rules.newer_runner || runner::is_newer(query.architecture, &query.engine));
     let batches = if rules.batches_in_flight { pp + u64::from(overlaps) } else { 1 };
-    Flight {
-        tokens: batch_tokens.saturating_mul(batches),
-        batches,
-        encoder_tokens: batch_tokens,
-        dcp: settings.dcp(),
-    }
+    Flight { tokens: batch_tokens.saturating_mul(batches), batches, batch_tokens, dcp: settings.dcp() }
 }
 
 /// The settings with as many tokens of an encoder's output as vLLM reserves, which asks nobody for their number; none where they

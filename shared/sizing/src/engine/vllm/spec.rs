@@ -74,8 +74,8 @@ pub(super) struct Flight {
     pub(super) tokens: u64,
     /// Batches that those are of.
     pub(super) batches: u64,
-    /// Tokens that the scheduler reserves for an encoder's output.
-    pub(super) encoder_tokens: u64,
+    /// Tokens of one of them, which is also what the scheduler reserves for an encoder's output.
+    pub(super) batch_tokens: u64,
     /// Decode-context-parallel ranks that share the tokens.
     pub(super) dcp: u64,
 }
@@ -126,7 +126,7 @@ impl Spec {
             Kind::State { pages } => pages,
             Kind::StatePerBlock { more } => length.div_ceil(self.block).saturating_add(more),
             Kind::Ring => 1,
-            Kind::Cross { .. } => flight.encoder_tokens.div_ceil(self.block),
+            Kind::Cross { .. } => flight.batch_tokens.div_ceil(self.block),
         }
     }
 
@@ -139,10 +139,10 @@ impl Spec {
             if tokens.saturating_add(flight.tokens) > length {
                 return of(group_digits(length), more, Bound::Length);
             }
-            let batch = flight.tokens / flight.batches.max(1);
+            let batch = group_digits(flight.batch_tokens);
             let batches = match flight.batches {
-                1 => group_digits(batch),
-                several => format!("{several} × {}", group_digits(batch)),
+                1 => batch,
+                several => format!("{several} × {batch}"),
             };
             of(format!("({} + {batches})", group_digits(tokens)), more, Bound::Flight)
         };
@@ -150,7 +150,7 @@ impl Spec {
             Kind::Window { window, extra } => own(window.saturating_sub(1).saturating_add(extra), " + 1"),
             Kind::LatentWindow { window, .. } => own(window.saturating_sub(1), " + 1"),
             Kind::Chunk { chunk } => own(chunk, ""),
-            Kind::Cross { .. } => of(group_digits(flight.encoder_tokens), "", Bound::Encoder),
+            Kind::Cross { .. } => of(group_digits(flight.batch_tokens), "", Bound::Encoder),
             _ => None,
         }
     }
@@ -191,7 +191,7 @@ mod tests {
     /// Blocks of DeepSeek-V4 at 8192 tokens in flight: 131 + 2051 + 1041 (answers of vLLM 0.33's planner).
     #[test]
     fn windows_reserve_for_tokens_in_flight() {
-        let flight = Flight { tokens: 8192, batches: 1, encoder_tokens: 8192, dcp: 1 };
+        let flight = Flight { tokens: 8192, batches: 1, batch_tokens: 8192, dcp: 1 };
         let blocks = |window, block| {
             spec(Kind::LatentWindow { window, state: false }, block, 584).blocks(1 << 20, flight)
         };

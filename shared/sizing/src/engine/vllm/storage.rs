@@ -41,13 +41,13 @@ impl Setup<'_> {
     /// One token's K and V on one rank.
     pub(super) fn heads_row(&self, heads: &Heads) -> Result<u64> {
         let on_rank = shard_count(&heads.kv_heads, self.ranks_of_heads())?.get();
-        let k = self.side(self.settings.k_dtype, heads.k_width.get())?;
+        let k = self.side(("k_dtype", self.settings.k_dtype), heads.k_width.get())?;
         let v_width = if self.pads_values() {
             heads.k_width.get().max(heads.v_width.get())
         } else {
             heads.v_width.get()
         };
-        let v = self.side(self.settings.v_dtype, v_width)?;
+        let v = self.side(("v_dtype", self.settings.v_dtype), v_width)?;
         multiply(on_rank, k + v)
     }
 
@@ -69,10 +69,12 @@ impl Setup<'_> {
         if self.replicates() { 1 } else { self.settings.tp() }
     }
 
-    fn side(&self, own: Option<KvFormat>, width: u64) -> Result<u64> {
+    /// Bytes of K or V of one head, of which `own` is the setting.
+    fn side(&self, (name, own): (&str, Option<KvFormat>), width: u64) -> Result<u64> {
         match self.side_format(own) {
             KvFormat::Fp8DsMla => {
-                Err(Error::setting("kv_dtype", "fp8_ds_mla is a record of latents; this model has K/V heads"))
+                let name = if own.is_some() { name } else { "kv_dtype" };
+                Err(Error::setting(name, "fp8_ds_mla is a record of latents; this model has K/V heads"))
             }
             format => Ok(format.row(1, width)?.get()),
         }
@@ -87,8 +89,7 @@ impl Setup<'_> {
     /// The format of latents: what is set, what the checkpoint asks for, FP8 for models of the class of GLM-5 on
     /// `SM10x`, or the model's dtype.
     pub(super) fn latent_format(&self, reader: LatentReader) -> KvFormat {
-        // A latent is both K and V.
-        if let Some(format) = self.settings.k_dtype.or(self.settings.kv_dtype) {
+        if let Some((_, format)) = self.settings.latent_dtype() {
             return format;
         }
         let asked = self.architecture.checkpoint_kv().and_then(|asked| asked.latents.as_ref());

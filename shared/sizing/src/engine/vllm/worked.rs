@@ -46,7 +46,7 @@ impl VllmPlan<'_> {
             words = format!("{words}; {}", self.flight_words(quantity)?);
         }
         if pages.iter().any(|pages| pages.follows(Bound::Encoder)) {
-            let batch = self.batch_words(self.flight.encoder_tokens);
+            let batch = self.batch_words(self.flight.batch_tokens);
             words = format!("{words}; an encoder's output has room for a batch of {batch}");
         }
         if let Some(set) = state {
