@@ -187,7 +187,8 @@ fn settings_that_sglang_does_not_start_with() {
 
 /// None of the back ends of latents lists scales of a token and head, and only sparse ones the scaled record
 /// (`supported_kv_cache_dtypes` of vLLM 0.33); `FlashMLA`'s reads records of FP4 on compute capability 10 alone
-/// (`supports_combination`). SGLang's `get_default_attn_backend` chooses TRT-LLM's kernels on `SM10x`.
+/// (`supports_combination`). SGLang's `get_default_attn_backend` chooses TRT-LLM's kernels on `SM10x`, whose pages of heads
+/// are of 16, 32, 64 or 128 tokens, and of latents of 32 or 64 (`_mla_backend_page_constraints`).
 #[test]
 fn what_back_ends_do_not_take_is_told() {
     let told = |id: &str, engine: &str, asked: Pairs<'_>| {
@@ -202,7 +203,16 @@ fn what_back_ends_do_not_take_is_told() {
     assert!(!told("deepseek-v3.2", "vllm", &[("kv_dtype", "nvfp4"), ("gpu", "B200")]));
     assert!(!told("qwen3-8b", "vllm", &[("kv_dtype", "int8_per_token_head")]));
     assert!(told("qwen3-8b", "sglang", &[("gpu", "B200")]));
-    assert!(!told("qwen3-8b", "sglang", &[("gpu", "B200"), ("block_size", "64")]));
+    for (id, page, is_told) in [
+        ("qwen3-8b", "64", false),
+        ("qwen3-8b", "128", false),
+        ("qwen3-8b", "256", true),
+        ("deepseek-v3", "32", false),
+        ("deepseek-v3", "128", true),
+    ] {
+        assert_eq!(told(id, "sglang", &[("gpu", "B200"), ("block_size", page)]), is_told, "{id} {page}");
+        assert!(!told(id, "sglang", &[("gpu", "H100"), ("block_size", page)]), "{id} {page}");
+    }
     assert!(!told("qwen3-8b", "sglang", &[("gpu", "H100")]));
 }
 

@@ -84,6 +84,11 @@ const WITH_ENCODER: &[(&str, &str)] = &[
 /// Classes whose layers run several times that have a cache for each pass (`num_attention_layers` of `model_config.py`).
 const LOOPS: &[(&str, &str)] = &[("IQuestLoopCoderForCausalLM", "iquestloopcoder")];
 
+/// Pages that TRT-LLM's back ends of latents and of heads take (`_mla_backend_page_constraints` of `overrides.py`); others become
+/// pages of 64 tokens.
+const LATENT_PAGES: (&str, &[u64]) = ("trtllm_mla", &[32, 64]);
+const HEAD_PAGES: (&str, &[u64]) = ("trtllm_mha", &[16, 32, 64, 128]);
+
 /// Tokens of the window pool over those of the full pool, where nothing is set.
 const DEFAULT_RATIO: f64 = 0.8;
 const SMALL_RATIO: f64 = 0.1;
@@ -210,20 +215,27 @@ pub(super) fn page(architecture: &Architecture, settings: &Settings) -> u64 {
     forced_page(architecture).or(settings.block_size).unwrap_or(1)
 }
 
-/// Says that a page that is set is not taken, or that back ends of the GPU would take another than is assumed
-/// (`_mla_backend_page_constraints` of `overrides.py` under `get_default_attn_backend`).
+/// Says that a page that is set is not taken, or that the back end of the GPU would take another than is set or assumed where
+/// `get_default_attn_backend` or the class chooses it.
 pub(super) fn page_warning(
     architecture: &Architecture,
     settings: &Settings,
     launch: &Launch,
 ) -> Option<Warning> {
+    let (reader, taken) = if has_latents(architecture) { LATENT_PAGES } else { HEAD_PAGES };
     let message = match (forced_page(architecture), settings.block_size) {
         (Some(forced), Some(asked)) if forced != asked => {
             format!("{asked} tokens are set, but SGLang takes pages of {forced} for this class")
         }
+        (None, Some(asked)) if launch.is_sm100 && !taken.contains(&asked) => {
+            format!(
+                "{asked} tokens are set, but on this GPU {reader} takes pages of 64 in their place where it is chosen"
+            )
+        }
         (None, None) if launch.is_sm100 => {
-            "not given; pages of one token are assumed, and on this GPU trtllm_mha and trtllm_mla take 64 where they are chosen"
-                .to_owned()
+            format!(
+                "not given; pages of one token are assumed, and on this GPU {reader} takes 64 where it is chosen"
+            )
         }
         _ => return None,
     };
