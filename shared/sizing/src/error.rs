@@ -29,9 +29,6 @@ pub enum ErrorKind {
     UnknownModel,
 }
 
-/// What helps where a context or a batch is too large.
-const SMALLER: &str = "; use a smaller context or batch";
-
 impl Error {
     /// A config field that cannot be used. `path` is its JSON path.
     pub fn field(path: impl Into<String>, what: impl Into<String>) -> Self {
@@ -64,7 +61,7 @@ impl Error {
         Self {
             kind: ErrorKind::Overflow,
             place: None,
-            what: format!("{what} does not fit in 64 bits{SMALLER}"),
+            what: format!("{what} does not fit in 64 bits; use a smaller context or batch"),
         }
     }
 
@@ -76,13 +73,14 @@ impl Error {
         self
     }
 
-    /// The same overflow with the config's fields that make one layer as wide, which no smaller context helps.
-    pub(crate) fn for_fields(mut self, fields: impl Into<String>) -> Self {
-        if self.kind == ErrorKind::Overflow && self.place.is_none() {
-            self.what = self.what.replace(SMALLER, "; no layer is as wide");
-            self.place = Some(one_line(fields.into()));
+    /// In place of an overflow in what one layer keeps, which no smaller context helps: the config's fields that make it as wide.
+    pub(crate) fn for_fields(self, fields: impl Into<String>) -> Self {
+        if self.kind != ErrorKind::Overflow || self.place.is_some() {
+            return self;
         }
-        self
+        let what =
+            "what a layer keeps does not fit in 64 bits; correct the config, since no layer is as wide";
+        Self { place: Some(one_line(fields.into())), what: what.to_owned(), ..self }
     }
 
     /// A model id that the catalogue does not hold; `hint` names the nearest one.

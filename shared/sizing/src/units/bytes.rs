@@ -3,6 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::NoCount;
 use crate::{Error, Result};
 
 /// A number of bytes. Exact; arithmetic is checked and reports what overflowed.
@@ -148,12 +149,13 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self> {
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let number = compact.strip_suffix(['B', 'b']).unwrap_or(&compact);
-        let wrong = |why: String| {
-            let what = if why.ends_with("is too large") {
-                format!("{text:?} is more than {} bytes", u64::MAX)
-            } else {
-                let example = "write 80GB (10^9 bytes), 79GiB (2^30 bytes) or plain bytes";
-                format!("{text:?} is no number of bytes; {example}")
+        let wrong = |why| {
+            let what = match why {
+                NoCount::TooLarge => format!("{text:?} is more than {} bytes; write fewer", u64::MAX),
+                NoCount::Unread | NoCount::Fraction => {
+                    let example = "write 80GB (10^9 bytes), 79GiB (2^30 bytes) or plain bytes";
+                    format!("{text:?} is no number of bytes; {example}")
+                }
             };
             Error::setting("memory", what)
         };

@@ -14,18 +14,37 @@ pub fn group_digits(count: u64) -> String {
 /// Reads a count as people type it: digits, with `,` or `_` only before groups of exactly three, a decimal part where a
 /// suffix makes the whole an integer, and a suffix `K M G T` (powers of 1,000) or `Ki Mi Gi Ti` (powers of 1,024).
 pub fn parse_count(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    whole(text).map_err(|why| match why {
+        NoCount::Unread => {
+            format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)")
+        }
+        NoCount::Fraction => format!("{text:?} is not a whole number; write one without a part of it"),
+        NoCount::TooLarge => format!("{text:?} is more than {}; write a smaller count", u64::MAX),
+    })
+}
+
+/// Why a text is no count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum NoCount {
+    /// It has other characters than counts have, or in another order.
+    Unread,
+    /// A part of one is left beside the count.
+    Fraction,
+    /// It is beyond 64 bits.
+    TooLarge,
+}
+
+fn whole(text: &str) -> Result<u64, NoCount> {
     let typed = typed(text)?;
-    if typed.rest {
-        return Err(format!("{:?} is not a whole number", text.trim()));
-    }
-    Ok(typed.count)
+    if typed.rest { Err(NoCount::Fraction) } else { Ok(typed.count) }
 }
 
 /// The same, cut off to a whole count where a suffix stands behind a decimal part: of `4.99Gi` 0.76 are left out.
-pub(super) fn parse_cut_off(text: &str) -> Result<u64, String> {
+pub(super) fn parse_cut_off(text: &str) -> Result<u64, NoCount> {
     let cut = typed(text)?;
     if cut.rest && text.trim().ends_with(|c: char| c.is_ascii_digit()) {
-        return parse_count(text);
+        return Err(NoCount::Fraction);
     }
     Ok(cut.count)
 }
@@ -37,9 +56,8 @@ struct Typed {
     rest: bool,
 }
 
-fn typed(text: &str) -> Result<Typed, String> {
+fn typed(text: &str) -> Result<Typed, NoCount> {
     let text = text.trim();
-    let wrong = || format!("{text:?} is not a count; write 100000, 100K (decimal) or 128Ki (binary)");
     let number_end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '_'))).unwrap_or(text.len());
     let (number, suffix) = text.split_at(number_end);
@@ -57,26 +75,25 @@ fn typed(text: &str) -> Result<Typed, String> {
         "ti" | "Ti" | "TI" => 1 << 40,
         "pi" | "Pi" | "PI" => 1 << 50,
         "ei" | "Ei" | "EI" => 1 << 60,
-        _ => return Err(wrong()),
+        _ => return Err(NoCount::Unread),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let Some(plain) = without_separators(whole) else { return Err(wrong()) };
+    let plain = without_separators(whole).ok_or(NoCount::Unread)?;
     if plain.is_empty() || fraction.contains(['.', ',', '_']) || number.ends_with('.') {
-        return Err(wrong());
+        return Err(NoCount::Unread);
     }
-    let too_large = || format!("{text:?} is too large");
-    let whole: u64 = plain.parse().map_err(|_| too_large())?;
-    let mut typed = Typed { count: whole.checked_mul(factor).ok_or_else(too_large)?, rest: false };
+    let whole: u64 = plain.parse().map_err(|_| NoCount::TooLarge)?;
+    let mut typed = Typed { count: whole.checked_mul(factor).ok_or(NoCount::TooLarge)?, rest: false };
     if !fraction.is_empty() {
-        let scale =
-            u32::try_from(fraction.len()).ok().and_then(|n| 10_u64.checked_pow(n)).ok_or_else(wrong)?;
-        let part = fraction.parse::<u64>().map_err(|_| wrong())?;
+        let digits = u32::try_from(fraction.len()).ok();
+        let scale = digits.and_then(|digits| 10_u64.checked_pow(digits)).ok_or(NoCount::Unread)?;
+        let part = fraction.parse::<u64>().map_err(|_| NoCount::Unread)?;
         let (part, scale) = (u128::from(part) * u128::from(factor), u128::from(scale));
         typed.rest = part % scale != 0;
         typed.count = u64::try_from(part / scale)
             .ok()
             .and_then(|part| typed.count.checked_add(part))
-            .ok_or_else(too_large)?;
+            .ok_or(NoCount::TooLarge)?;
     }
     Ok(typed)
 }
@@ -173,6 +190,23 @@ mod tests {
         {
             assert!(parse_count(text).is_err(), "{text}");
         }
+    }
+
+    /// 2^64 is 18,446,744,073,709,551,616, the first count that 64 bits do not hold.
+    #[test]
+    fn what_is_no_count_says_why() {
+        for (text, why) in [
+            ("18446744073709551616", "is more than 18446744073709551615"),
+            ("16Ei", "is more than 18446744073709551615"),
+            ("1.5", "is not a whole number"),
+            ("many", "is not a count"),
+        ] {
+            let error = parse_count(text).unwrap_err();
+            assert!(error.contains(why) && error.contains("; write "), "{error}");
+        }
+        assert_eq!(parse_count("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(parse_cut_off("16Ei"), Err(NoCount::TooLarge));
+        assert_eq!((parse_cut_off("1.5"), parse_cut_off("1.5Ki")), (Err(NoCount::Fraction), Ok(1536)));
     }
 
     #[test]
