@@ -197,7 +197,7 @@ impl<'q> SgLangPlan<'q> {
         match requests::asked(&self.launch).filter(|_| !self.has_pools()) {
             None => self.max_running_requests(),
             Some(asked) => {
-                let slots = self.fixed_slots().filter(|_| self.has_state().unwrap_or(false));
+                let slots = if self.has_state()? { self.fixed_slots() } else { None };
                 Ok(slots.map_or(asked, |slots| asked.min(slots / self.slots_per_request())))
             }
         }
