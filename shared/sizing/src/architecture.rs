@@ -204,6 +204,11 @@ impl Architecture {
         &self.classes
     }
 
+    /// The mixers of every kind of layer, in the same order.
+    pub fn mixers(&self) -> impl Iterator<Item = &Mixer> {
+        self.classes.iter().flat_map(|class| &class.mixers)
+    }
+
     /// The number of layers that the config counts, draft layers left out; each later pass of a loop counts again.
     pub fn layer_count(&self) -> usize {
         self.layers.len()

@@ -180,7 +180,7 @@ impl StateModel {
             }
             _ => Ok(kept),
         })?;
-        let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+        let mut mixers = architecture.mixers();
         let has_kda = mixers.any(|mixer| {
             matches!(mixer, Mixer::Recurrent(recurrent) if matches!(recurrent.recurrence, Recurrence::Kda { .. }))
         });

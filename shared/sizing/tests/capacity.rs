@@ -122,7 +122,7 @@ fn the_longest_request_is_the_engines_own_estimate() {
 }
 
 fn has_state(architecture: &Architecture) -> bool {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     mixers.any(|mixer| matches!(mixer, Mixer::Recurrent(_)))
 }
 

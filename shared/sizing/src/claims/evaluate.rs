@@ -163,7 +163,7 @@ pub(super) fn has(layer: &LayerClass, mixer: &str) -> bool {
 }
 
 fn tokens_per_entry(architecture: &Architecture, mixer: &str) -> Option<Ratio> {
-    architecture.classes().iter().flat_map(|class| &class.mixers).find_map(|known| match known {
+    architecture.mixers().find_map(|known| match known {
         Mixer::Compressed(attention) if known.name() == mixer => {
             attention.compression.as_ref().map(|branch| Ratio::whole(branch.ratio.get()))
         }

@@ -165,8 +165,7 @@ impl Facts {
         let indexed = layers_where(architecture, keeps_index_keys);
         if indexed > 0 {
             let layers = Value::Number(indexed);
-            let mut keys =
-                architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(Mixer::index_keys);
+            let mut keys = architecture.mixers().filter_map(Mixer::index_keys);
             let width = keys.next().map_or(String::new(), |keys| format!(", {}", keys.width.source()));
             let source = format!("{listed}{width}");
             facts.add(Cause::IndexKeys, "indexer", "layers_with_index_keys", layers, &source);

@@ -72,23 +72,19 @@ pub(super) fn settings_before_format(from: &Architecture, to: &Architecture, giv
     settings
 }
 
-fn mixers(architecture: &Architecture) -> impl Iterator<Item = &Mixer> {
-    architecture.classes().iter().flat_map(|class| &class.mixers)
-}
-
 fn generation(architecture: &Architecture) -> Option<Generation> {
-    mixers(architecture).find_map(|mixer| match mixer {
+    architecture.mixers().find_map(|mixer| match mixer {
         Mixer::Compressed(attention) => Some(attention.generation),
         _ => None,
     })
 }
 
 fn only_latents(architecture: &Architecture) -> bool {
-    mixers(architecture).all(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. } | Mixer::None))
+    architecture.mixers().all(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. } | Mixer::None))
 }
 
 fn index_layout(architecture: &Architecture) -> Option<IndexLayout> {
-    mixers(architecture).find_map(keys_of).map(|keys| keys.layout)
+    architecture.mixers().find_map(keys_of).map(|keys| keys.layout)
 }
 
 /// The index keys that a layer with this mixer keeps.

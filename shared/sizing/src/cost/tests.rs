@@ -5,7 +5,7 @@ use crate::{Settings, find_entry};
 fn cost(id: &str, name: &str, n: u64) -> StepCost {
     let architecture = find_entry(id).unwrap().architecture().unwrap();
     let formats = architecture.formats(&Settings::default());
-    let mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mixers = architecture.mixers();
     let mixer = mixers.into_iter().find(|mixer| mixer.name() == name).unwrap();
     mixer.step_cost(&formats, Tokens::new(n)).unwrap()
 }
@@ -96,7 +96,7 @@ fn every_layer_of_the_catalogue_has_a_cost() {
         let architecture = entry.architecture().unwrap();
         let settings = Settings { encoder_tokens: Some(1500), ..Settings::default() };
         let formats = architecture.formats(&settings);
-        for mixer in architecture.classes().iter().flat_map(|class| &class.mixers) {
+        for mixer in architecture.mixers() {
             let cost = mixer.step_cost(&formats, Tokens::new(4096)).unwrap();
             assert!(cost.flops() > 0 || *mixer == Mixer::None, "{}: {mixer:?}", entry.id);
         }

@@ -66,7 +66,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
 /// Windows are what the launch sets, layer by layer; where it sets none, every layer has room for the longest request
 /// (`max_attention_window_vec` of `KVCacheManager`, `resource_manager.py`).
 fn windows_warning(architecture: &Architecture) -> Option<Warning> {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     let has_windows = mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. }));
     has_windows.then(|| {
         let message = "the model's windows are taken to be set in kv_cache_config.max_attention_window, where TensorRT-LLM \
@@ -85,7 +85,7 @@ fn without_chunks(mixer: Mixer) -> Mixer {
 }
 
 fn has_chunks(architecture: &Architecture) -> bool {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     mixers.any(|mixer| matches!(mixer, Mixer::Chunked { .. }))
 }
 
@@ -102,15 +102,14 @@ fn check_groups(groups: u64, tp: u64) -> Result<()> {
 }
 
 fn uneven_heads(architecture: &Architecture, tp: u64) -> Option<&Fact> {
-    let mut all =
-        architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(|mixer| match mixer {
-            Mixer::Full(heads)
-            | Mixer::IndexedFull(heads, _)
-            | Mixer::Sliding { heads, .. }
-            | Mixer::Chunked { heads, .. }
-            | Mixer::Cross { heads, .. } => Some(&heads.kv_heads),
-            _ => None,
-        });
+    let mut all = architecture.mixers().filter_map(|mixer| match mixer {
+        Mixer::Full(heads)
+        | Mixer::IndexedFull(heads, _)
+        | Mixer::Sliding { heads, .. }
+        | Mixer::Chunked { heads, .. }
+        | Mixer::Cross { heads, .. } => Some(&heads.kv_heads),
+        _ => None,
+    });
     all.find(|heads| !shares_evenly(heads.get(), tp))
 }
 

@@ -60,7 +60,7 @@ fn taken_for(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Ve
     let architecture = subject.architecture;
     let sized = |settings: &Settings| StateModel::new(architecture, settings)?.resident(n, 1);
     let mut all = Vec::new();
-    let has = |is: fn(&Mixer) -> bool| architecture.classes().iter().flat_map(|class| &class.mixers).any(is);
+    let has = |is: fn(&Mixer) -> bool| architecture.mixers().any(is);
     if has(|mixer| matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. })) {
         if let Some(bytes) = heads_without_rope(subject, settings, n)? {
             all.push(("MHA with keys as wide as values".to_owned(), bytes));

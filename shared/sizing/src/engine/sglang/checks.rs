@@ -83,7 +83,7 @@ pub(super) fn slots(settings: &Settings, launch: &Launch) -> Result<()> {
 /// V4.1 has too: `configs/deepseek_v41.py` gives it V4's class), and they alone the scaled record.
 fn formats(query: &Query<'_>) -> Result<()> {
     let Some((name, asked)) = query.settings.latent_dtype() else { return Ok(()) };
-    let mut mixers = query.architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = query.architecture.mixers();
     let is_sparse = mixers.any(|mixer| matches!(mixer, Mixer::Dsa { .. } | Mixer::Compressed(_)));
     let refused = match asked {
         KvFormat::Nvfp4 | KvFormat::Mxfp8 => is_sparse,
@@ -113,11 +113,10 @@ fn pools(query: &Query<'_>, launch: &Launch) -> Result<()> {
         );
         return Err(Error::setting(field, what));
     }
-    let mut keys =
-        query.architecture.classes().iter().flat_map(|class| &class.mixers).filter_map(|mixer| match mixer {
-            Mixer::Dsa { index, .. } => index.as_ref(),
-            _ => None,
-        });
+    let mut keys = query.architecture.mixers().filter_map(|mixer| match mixer {
+        Mixer::Dsa { index, .. } => index.as_ref(),
+        _ => None,
+    });
     if settings.dcp() > 1 && keys.any(|keys| keys.pool.get() > 1) {
         let what = "SGLang refuses context-parallel ranks where tokens share an index key; set 1";
         return Err(Error::setting("dcp", what));
@@ -127,14 +126,8 @@ fn pools(query: &Query<'_>, launch: &Launch) -> Result<()> {
 
 /// `validate_mamba_extra_buffer` and `validate_mamba_no_buffer`, of a strategy that is set.
 fn strategy(query: &Query<'_>, launch: &Launch) -> Result<()> {
-    let has_state = query.architecture.classes().iter().flat_map(|class| &class.mixers);
-    let Some(asked) = query
-        .settings
-        .mamba_radix_strategy
-        .filter(|_| has_state.clone().any(|mixer| matches!(mixer, Mixer::Recurrent(_))))
-    else {
-        return Ok(());
-    };
+    let has_state = query.architecture.mixers().any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
+    let Some(asked) = query.settings.mamba_radix_strategy.filter(|_| has_state) else { return Ok(()) };
     let page = launch.page;
     let what = match asked {
         MambaRadixStrategy::NoBuffer if page > 1 => {

@@ -106,9 +106,7 @@ pub(super) enum PoolKind {
 
 /// Which pools the model has.
 pub(super) fn pool_kind(architecture: &Architecture) -> PoolKind {
-    let has = |wanted: fn(&Mixer) -> bool| {
-        architecture.classes().iter().any(|class| class.mixers.iter().any(wanted))
-    };
+    let has = |wanted: fn(&Mixer) -> bool| architecture.mixers().any(wanted);
     if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         return PoolKind::V4;
     }
@@ -132,7 +130,7 @@ pub(super) fn as_kept(mixer: Mixer) -> Mixer {
 ///
 /// Neither a setting nor the config says how many tokens it has.
 pub(super) fn encoder_tokens(architecture: &Architecture, settings: &Settings) -> Result<u64> {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     let limit = mixers.find_map(|mixer| match mixer {
         Mixer::Cross { encoder_tokens, .. } => Some(encoder_tokens.as_ref().map(Fact::get)),
         _ => None,
@@ -159,10 +157,7 @@ pub(super) fn warnings(architecture: &Architecture) -> Vec<Warning> {
     let class = architecture.architectures().first().map(String::as_str).or(architecture.model_type());
     let class = class.unwrap_or("this class");
     let mut found = Vec::new();
-    let has_cross = architecture
-        .classes()
-        .iter()
-        .any(|class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Cross { .. })));
+    let has_cross = architecture.mixers().any(|mixer| matches!(mixer, Mixer::Cross { .. }));
     if has_cross && !is_listed(architecture, WITH_ENCODER) {
         let message = format!("SGLang has no class for {class}; the figures follow its rules for Whisper");
         found.push(Warning::new("architectures", message));
@@ -244,7 +239,7 @@ pub(super) fn page_warning(
 
 /// Tokens of a page of the class: 64 for DSA (times the tokens that share an index key), 256 for DeepSeek-V4.
 fn forced_page(architecture: &Architecture) -> Option<u64> {
-    architecture.classes().iter().flat_map(|class| &class.mixers).find_map(|mixer| match mixer {
+    architecture.mixers().find_map(|mixer| match mixer {
         Mixer::Compressed(_) => Some(256),
         Mixer::Dsa { index: Some(index), .. } => Some(64 * index.pool.get().max(1)),
         _ => None,
@@ -261,12 +256,12 @@ fn checkpoint_format(architecture: &Architecture) -> Option<KvFormat> {
 /// Whether layers keep a latent without an indexer.
 pub(super) fn has_latents(architecture: &Architecture) -> bool {
     let is_latent = |mixer: &Mixer| matches!(mixer, Mixer::Mla(_));
-    architecture.classes().iter().any(|class| class.mixers.iter().any(is_latent))
+    architecture.mixers().any(is_latent)
 }
 
 /// Which generation of compressed attention the model has.
 fn compressed_generation(architecture: &Architecture) -> Option<Generation> {
-    architecture.classes().iter().flat_map(|class| &class.mixers).find_map(|mixer| match mixer {
+    architecture.mixers().find_map(|mixer| match mixer {
         Mixer::Compressed(attention) => Some(attention.generation),
         _ => None,
     })
@@ -293,10 +288,7 @@ pub(super) fn resolve_latent_format(architecture: &Architecture, settings: &mut 
         Some(KvFormat::Mxfp8) if has_latents(architecture) => Some(KvFormat::Fp8),
         asked => asked,
     };
-    let is_dsa = architecture
-        .classes()
-        .iter()
-        .any(|class| class.mixers.iter().any(|mixer| matches!(mixer, Mixer::Dsa { .. })));
+    let is_dsa = architecture.mixers().any(|mixer| matches!(mixer, Mixer::Dsa { .. }));
     if !is_dsa {
         settings.kv_dtype = settings.kv_dtype.or_else(|| checkpoint_format(architecture));
         return;

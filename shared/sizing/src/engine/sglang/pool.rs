@@ -254,9 +254,7 @@ impl Pool {
     /// What the pool costs more than the model needs.
     pub(super) fn warnings(&self, architecture: &Architecture) -> Vec<Warning> {
         let has_windows = architecture
-            .classes()
-            .iter()
-            .flat_map(|class| &class.mixers)
+            .mixers()
             .any(|mixer| matches!(mixer, crate::Mixer::Sliding { .. } | crate::Mixer::Chunked { .. }));
         let mut warnings = Vec::new();
         if let Self::V4(pool) = self

@@ -211,7 +211,7 @@ fn request_cap(settings: &Settings, launch: &Launch, live: LiveWindows) -> Optio
 
 /// Whether the model has a layer that keeps every token, be it on another rank.
 fn keeps_every_token(architecture: &Architecture) -> bool {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     mixers.any(|mixer| {
         matches!(mixer, Mixer::Full(_) | Mixer::IndexedFull(..) | Mixer::Mla(_) | Mixer::Dsa { .. })
     })

@@ -171,7 +171,7 @@ fn has(grouping: &Grouping, wanted: impl Fn(Kind) -> bool) -> bool {
 /// K/V heads of the first such layer; `None` for a model of latents.
 fn heads<'q>(query: &'q Query<'_>) -> Option<&'q Heads> {
     let mut found = None;
-    for mixer in query.architecture.classes().iter().flat_map(|class| &class.mixers) {
+    for mixer in query.architecture.mixers() {
         match mixer {
             Mixer::Mla(_) | Mixer::Dsa { .. } | Mixer::Compressed(_) => return None,
             Mixer::Full(heads)

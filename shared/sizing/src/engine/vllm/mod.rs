@@ -266,7 +266,7 @@ impl Profile for VllmPlan<'_> {
 impl Setup<'_> {
     /// Whether pages of several sizes lie side by side in one block: the layout of DeepSeek-V4 and of pooled indexers.
     fn block_outermost(&self) -> bool {
-        self.architecture.classes().iter().flat_map(|class| &class.mixers).any(|mixer| match mixer {
+        self.architecture.mixers().any(|mixer| match mixer {
             Mixer::Compressed(_) | Mixer::IndexedFull(..) => true,
             Mixer::Dsa { index: Some(keys), .. } => keys.pool.get() > 1,
             _ => false,
@@ -281,7 +281,7 @@ impl Setup<'_> {
     }
 
     fn has_chunks(&self) -> bool {
-        let mut mixers = self.architecture.classes().iter().flat_map(|class| &class.mixers);
+        let mut mixers = self.architecture.mixers();
         mixers.any(|mixer| matches!(mixer, Mixer::Chunked { .. }))
     }
 
@@ -334,7 +334,7 @@ impl Setup<'_> {
             let what = "drafting is on, but not how many layers of this model's own it adds; none are counted (set draft_layers)";
             warnings.push(Warning::new("draft_layers", what));
         }
-        let mixers = || self.architecture.classes().iter().flat_map(|class| &class.mixers);
+        let mixers = || self.architecture.mixers();
         if self.settings.hybrid_manager.is_none() && self.has_chunks() {
             let what = if self.hybrid_by_default() {
                 "not given; vLLM keeps chunked layers to their chunk unless \
@@ -400,7 +400,7 @@ pub(super) fn with_encoder_tokens(
     engine: &Engine,
     settings: &Settings,
 ) -> Option<Settings> {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     let is_open = mixers.any(|mixer| matches!(mixer, Mixer::Cross { encoder_tokens: None, .. }));
     if engine.kind() != EngineKind::Vllm || settings.encoder_tokens.is_some() || !is_open {
         return None;

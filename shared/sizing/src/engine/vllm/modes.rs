@@ -102,7 +102,7 @@ struct States {
 
 impl States {
     fn of(architecture: &Architecture) -> Self {
-        let mixers = || architecture.classes().iter().flat_map(|class| &class.mixers);
+        let mixers = || architecture.mixers();
         let is_state = |mixer: &Mixer| matches!(mixer, Mixer::Recurrent(_));
         let is_of_mamba = |mixer: &Mixer| match mixer {
             Mixer::Recurrent(recurrent) => {

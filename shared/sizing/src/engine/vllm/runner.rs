@@ -23,7 +23,7 @@ pub(super) fn is_newer(architecture: &Architecture, engine: &Engine) -> bool {
     let listed = |class: &String| {
         OF_NEWER_RUNNER.iter().any(|(known, since)| known == class && engine.at_least(since))
     };
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     let has_states = mixers.any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
     architecture.architectures().iter().any(listed) || !(has_states || architecture.has_experts())
 }

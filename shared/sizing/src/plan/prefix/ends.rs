@@ -104,7 +104,7 @@ pub(super) fn whole_groups(state: &StateModel) -> Result<u64> {
 
 /// Tokens of a page of SGLang's tree: 256 for DeepSeek-V4 and its successors, 64 for DSA, else single tokens (0.5.23).
 pub(super) fn sglang_page(architecture: &Architecture) -> u64 {
-    let mixers = || architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mixers = || architecture.mixers();
     if mixers().any(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         256
     } else if mixers().any(|mixer| matches!(mixer, Mixer::Dsa { .. })) {

@@ -210,8 +210,7 @@ fn store(
 }
 
 fn replays_one_window(question: &PrefixQuestion<'_>) -> bool {
-    let mixers = question.architecture.classes().iter().flat_map(|class| &class.mixers);
-    mixers.into_iter().any(|mixer| match mixer {
+    question.architecture.mixers().any(|mixer| match mixer {
         Mixer::Compressed(attention) => attention.generation == Generation::V41,
         _ => false,
     })
