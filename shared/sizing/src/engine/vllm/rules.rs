@@ -1,6 +1,7 @@
 //! What changed between versions of vLLM, as differences from the newest.
 
 use crate::engine::Engine;
+use crate::engine::name::shown;
 
 /// The rules of one version. [`Rules::NEWEST`] is 0.33; older versions are that with the changes of
 /// [`Rules::of`] undone.
@@ -211,10 +212,6 @@ pub(super) fn last_version_with(class: &str, engine: &Engine) -> Option<String> 
 fn next_to(version: &[u32]) -> Option<Vec<u32>> {
     let (last, before) = version.split_last()?;
     Some([before, &[last + 1]].concat())
-}
-
-fn shown(version: &[u32]) -> String {
-    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
 impl Rules {
