@@ -152,6 +152,8 @@ struct Reading {
     next_cache: llama_cpp::CacheOf,
     /// llama.cpp: the caches of cells for every token.
     whole_caches: Vec<llama_cpp::WholeCache>,
+    /// llama.cpp: what devices hold of them.
+    shares: llama_cpp::Shares,
     /// llama.cpp: a second model was loaded, such as a draft.
     other_model: bool,
 }
