@@ -145,7 +145,7 @@ fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Ve
 
 fn text(report: &Report<'_>) -> String {
     let mut text =
-        format!("{} at {} tokens, batch {}, logical bytes\n", report.model, report.context, report.batch);
+        format!("{} at {}, batch {}, logical bytes\n", report.model, report.context.counted(), report.batch);
     let add = |text: &mut String, line: String| writeln!(text, "{line}").expect("writing to a string");
     for step in &report.steps {
         let unit = if step.entries.is_some() { "a layer and entry" } else { "a layer" };

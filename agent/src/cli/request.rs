@@ -177,6 +177,7 @@ impl Accounting {
                 .split_once('=')
                 .ok_or_else(|| Failure::input(format!("set: {pair:?} is not NAME=VALUE")))?;
             let name = name.trim();
+            given::named(name, value)?;
             if OPTIONS_ALONE.contains(&name) {
                 let what = "is set by no NAME=VALUE; a command that answers for it has the option";
                 return Err(Failure::input(format!("set: {name} {what} --{name}")));

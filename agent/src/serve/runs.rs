@@ -8,11 +8,13 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kvscope_protocol::run::{Comparison, RunSummary, compare_runs};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Shared;
 use super::api::Problem;
 use crate::bench::BenchError;
+use crate::failure::Failure;
+use crate::given;
 
 /// A run file that is imported is no larger than this.
 pub(super) const LARGEST_IMPORT: usize = 64 << 20;
@@ -76,18 +78,13 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The query of `/api/v1/compare`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Pair {
-    a: String,
-    b: String,
-}
-
 pub(super) async fn compare(
     State(shared): State<Arc<Shared>>,
-    pair: Result<Query<Pair>, QueryRejection>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Json<Comparison>, Problem> {
-    let Query(Pair { a, b }) = pair?;
+    let Query(pairs) = query?;
+    let [a, b] = given::options(["a", "b"], &pairs)?;
+    let missing = |name| Failure::input(format!("{name}: not given; add {name}=RUN, see /api/v1/runs"));
+    let (a, b) = (a.ok_or_else(|| missing("a"))?, b.ok_or_else(|| missing("b"))?);
     Ok(Json(compare_runs(&shared.store.show(&a)?.run, &shared.store.show(&b)?.run)))
 }

@@ -199,11 +199,24 @@ fn a_bad_query_is_answered_in_json_and_names_the_parameter() {
         ("model=kimi-k2.6&model=glm-5.1", "model: given twice; leave one of them out"),
         ("model=kimi-k2.6&tp=8&tp=4", "tp: given twice; leave one of them out"),
         ("model=kimi-k2.6&kv_type=fp8", "kv_type: unknown setting; known: context, batch"),
+        ("model=kimi-k2.6&=2", "set: \"=2\" has no name in front of the ="),
         ("model=kimi-k2.6&engine=vllm&tp=0", "tp: 0 is outside 1 to 1024"),
         ("model=kimi-k2.6&engine=ollama", "engine: unknown engine \"ollama\""),
         ("model=kimi-k2.6&engine=vllm&kv_dtype=q8_0", "kv_dtype: q8_0"),
     ] {
         let (status, problem) = size(query);
+        assert_eq!((status, &problem["code"]), (400, &serde_json::json!("bad_input")), "{problem}");
+        assert!(problem["message"].as_str().unwrap().starts_with(sentence), "{problem}");
+    }
+    for (query, sentence) in [
+        ("a=a-1", "b: not given; add b=RUN, see /api/v1/runs"),
+        ("", "a: not given; add a=RUN"),
+        ("a=a-1&b=a-1&c=1", "\"c\": unknown parameter; give a and b alone"),
+        ("a=a-1&a=a-2", "a: given twice; leave one of them out"),
+    ] {
+        let path = format!("/api/v1/compare?{query}");
+        let (status, answer) = ask(&server, "GET", &path, &server.address.to_string());
+        let problem = body(&answer);
         assert_eq!((status, &problem["code"]), (400, &serde_json::json!("bad_input")), "{problem}");
         assert!(problem["message"].as_str().unwrap().starts_with(sentence), "{problem}");
     }

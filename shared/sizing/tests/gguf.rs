@@ -202,6 +202,12 @@ fn the_offending_key_is_named() {
     assert!(missing.starts_with("general.architecture"), "{missing}");
     let adapter = dense().with("general.type", Value::Text("adapter".to_owned()));
     assert!(refusal(&adapter).contains("adapter"));
+    let projector = GgufFile::default()
+        .with("general.architecture", Value::Text("clip".to_owned()))
+        .with("clip.has_vision_encoder", Value::Bool(true));
+    let told = refusal(&projector);
+    assert!(told.starts_with("general.architecture: \"clip\" is a projector"), "{told}");
+    assert!(told.contains("the GGUF file of the language model"), "{told}");
     let part = dense().with("split.no", Value::U32(1)).with("split.count", Value::U32(3));
     assert!(refusal(&part).contains("part 2 of 3"));
 }

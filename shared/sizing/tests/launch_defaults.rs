@@ -242,6 +242,8 @@ fn engines_derive_the_longest_length() {
         (COMMAND_R, [131_072; 4]),
         (SEVERAL, [32_768; 4]),
         (r#""seq_length": 8192"#, [8192; 4]),
+        // OpenELM's, which neither engine looks for.
+        (r#""max_context_length": 8192"#, [2048; 4]),
         (r#""vocab_size": 8192"#, [2048; 4]),
         (
             r#""model_type": "gemma3_text", "max_position_embeddings": 40960,

@@ -26,6 +26,7 @@ mod log;
 mod log_doubts;
 mod log_launches;
 mod log_lines;
+mod log_pools;
 mod loops;
 mod offload;
 mod own_names;

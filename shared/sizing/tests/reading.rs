@@ -156,11 +156,16 @@ fn a_chunk_size_without_chunked_layers_is_unused() {
     assert_eq!(slope(&config).0, 2 * 2 * 512 * 2);
 }
 
-/// `OpenELM` gives each layer its own head count.
+/// `OpenELM` gives each layer its own head count, and the longest length a name of its own.
 #[test]
 fn heads_may_differ_by_layer() {
     let config = json!({"model_type": "openelm", "num_transformer_layers": 3, "model_dim": 1536, "head_dim": 64,
-                        "num_kv_heads": [3, 4, 5], "num_query_heads": [12, 16, 20]});
+                        "max_context_length": 2048, "num_kv_heads": [3, 4, 5], "num_query_heads": [12, 16, 20]});
+    let longest = kvscope_sizing::read_config(&config.to_string())
+        .unwrap()
+        .max_context()
+        .map(kvscope_sizing::Fact::get);
+    assert_eq!(longest, Some(2048));
     assert_eq!(slope(&config).0, (3 + 4 + 5) * 2 * 64 * 2);
 }
 

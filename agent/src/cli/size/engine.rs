@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, engine: &Engine, settings: &Settings) -
 
 fn text(size: &EngineSize) -> String {
     let report = &size.report;
-    let context = size.logical.context.map_or(String::new(), |n| format!(" at {n} tokens"));
+    let context = size.logical.context.map_or(String::new(), |n| format!(" at {}", n.counted()));
     let batch = match size.logical.batch {
         1 => String::new(),
         batch => format!(", batch {batch}"),
@@ -95,8 +95,8 @@ fn text(size: &EngineSize) -> String {
 fn padding(report: &EngineReport, rows: &[&Padding]) -> String {
     let of = match report.padding_of {
         None => "padding of the pools".to_owned(),
-        Some(of) if of.batch == 1 => format!("padding of one request of {} tokens", of.context),
-        Some(of) => format!("padding of {} requests of {} tokens", of.batch, of.context),
+        Some(of) if of.batch == 1 => format!("padding of one request of {}", of.context.counted()),
+        Some(of) => format!("padding of {} requests of {}", of.batch, of.context.counted()),
     };
     let mut padding = Figures::new(1, &[of.as_str(), "rounded", "exact", "why"]).text_last();
     for row in rows {

@@ -134,11 +134,11 @@ fn sentence(names: [&str; 2], comparison: &Comparison) -> String {
     let [from, to] = comparison.slope_bytes_per_token.map(|slope| slope.to_string());
     let causes = causes(&comparison.steps);
     format!(
-        "{} → {}: {} → {to}{causes}; at {} tokens {} → {}, {change}",
+        "{} → {}: {} → {to}{causes}; at {} {} → {}, {change}",
         names[0],
         names[1],
         from.trim_end_matches(" B/token"),
-        comparison.context,
+        comparison.context.counted(),
         shown[0],
         shown[1]
     )

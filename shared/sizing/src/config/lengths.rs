@@ -15,9 +15,10 @@ impl StatedLengths {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, length)| length)
     }
 
-    /// The shortest of all, and the first of equal ones.
-    pub(crate) fn shortest(&self) -> Option<&Fact> {
-        self.0.iter().map(|(_, length)| length).min_by_key(|length| length.get())
+    /// The shortest of all but those under `unknown` names, and the first of equal ones.
+    pub(crate) fn shortest_but(&self, unknown: &[&str]) -> Option<&Fact> {
+        let known = self.0.iter().filter(|(name, _)| !unknown.contains(name));
+        known.map(|(_, length)| length).min_by_key(|length| length.get())
     }
 
     /// The one that the reader prefers, where the config states it: what its class would take limits no one.

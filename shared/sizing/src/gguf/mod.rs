@@ -128,6 +128,9 @@ fn shown_name(keys: &Keys<'_>) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
+/// The architecture of files that hold an encoder and what hands its output to a language model.
+const PROJECTOR: &str = "clip";
+
 /// Projectors, adapters, and all but the first of several files.
 fn refuse_other_files(keys: &Keys<'_>) -> Result<()> {
     if let Some(part) = keys.general_number("split.no")?.filter(|part| *part > 0) {
@@ -136,6 +139,13 @@ fn refuse_other_files(keys: &Keys<'_>) -> Result<()> {
             "split.no",
             format!("this is part {} of {parts}; the first part holds the metadata", part.saturating_add(1)),
         ));
+    }
+    if keys.architecture() == PROJECTOR {
+        let what = format!(
+            "{PROJECTOR:?} is a projector of pictures or sound (mmproj), which keeps no cache; give the GGUF file of the \
+             language model beside it"
+        );
+        return Err(Error::field("general.architecture", what));
     }
     match keys.general_text("general.type") {
         None | Some("model") => Ok(()),

@@ -1,6 +1,10 @@
 //! The lines of a log without colours, with the rank that printed each, and a small reader for what stands in them.
 
+use super::grams::Grams;
 use super::printed::Decimal;
+
+/// Bytes of a line that are looked at: argument lists have some tens of thousands; no known line is longer.
+const LONGEST_LINE: usize = 256 << 10;
 
 /// One line of a log.
 #[derive(Clone, Debug)]
@@ -9,8 +13,12 @@ pub(super) struct Line {
     pub(super) number: usize,
     /// The text without colours.
     pub(super) text: String,
-    /// The last line of a file that does not end in a line break may have lost its end.
+    /// Which short pieces the text has.
+    grams: Grams,
+    /// Whether it has lost its end: the last line of a file without a line break may have, and one that is too long has.
     cut: bool,
+    /// Whether it is too long to be looked at in full.
+    pub(super) is_shortened: bool,
 }
 
 /// A place in a line, to read on from.
@@ -28,7 +36,7 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     let mut found = Vec::new();
     for (index, raw) in text.split('\n').enumerate() {
         for part in raw.split('\r').filter(|part| !part.trim().is_empty()) {
-            found.push(Line { number: index + 1, text: without_colours(part), cut: false });
+            found.push(Line::new(index + 1, part));
         }
     }
     if ends_open && let Some(last) = found.last_mut() {
@@ -38,9 +46,15 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
 }
 
 impl Line {
+    fn new(number: usize, printed: &str) -> Self {
+        let seen = &printed[..printed.floor_char_boundary(LONGEST_LINE)];
+        let is_shortened = seen.len() < printed.len();
+        let text = without_colours(seen);
+        Self { number, grams: Grams::of(&text), text, cut: is_shortened, is_shortened }
+    }
+
     /// Behind the first `marker`.
     pub(super) fn after(&self, marker: &str) -> Option<Scan<'_>> {
-        // The short search for whether it is there at all is several times faster than that for where.
         if !self.has(marker) {
             return None;
         }
@@ -50,7 +64,8 @@ impl Line {
 
     /// The number that ends where `marker` begins, spaces between them apart, and where it begins.
     pub(super) fn number_before(&self, marker: &str) -> Option<(Decimal, usize)> {
-        let head = self.text[..self.text.find(marker)?].trim_end();
+        let at = self.after(marker)?.at - marker.len();
+        let head = self.text[..at].trim_end();
         let start =
             head.rfind(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ','))).map_or(0, |at| at + 1);
         // A sign or a bracket in front is one byte; anything longer is no place to cut at.
@@ -65,7 +80,7 @@ impl Line {
     }
 
     pub(super) fn has(&self, words: &str) -> bool {
-        self.text.contains(words)
+        self.grams.may_have(words) && self.text.contains(words)
     }
 
     /// The value of `key` in an argument list: `key=value`, `'key': value`, `key = value`, `--key value`. Quotes are
@@ -76,6 +91,9 @@ impl Line {
     }
 
     fn value_of(&self, key: &str) -> Option<&str> {
+        if !self.grams.may_have(key) {
+            return None;
+        }
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         for (at, _) in self.text.match_indices(key) {
             let before = &self.text[..at];
@@ -304,6 +322,15 @@ mod tests {
         for text in ["n: 3 GiB\n", "n: None\n", "n: - \n", "n: auto", "n: 2", "n: 2 G", "n: 2.", "n:\n"] {
             assert!(!unreadable(text), "{text}");
         }
+    }
+
+    #[test]
+    fn of_an_endless_line_the_begin_is_read() {
+        let endless = line(&format!("n=7, {}m=8\n", "é".repeat(LONGEST_LINE)));
+        assert!(endless.is_shortened);
+        assert_eq!(endless.value("n"), Some("7"));
+        assert_eq!(endless.value("m"), None);
+        assert!(!line(&"x".repeat(LONGEST_LINE)).is_shortened);
     }
 
     #[test]

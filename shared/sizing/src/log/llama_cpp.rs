@@ -3,6 +3,8 @@
 //! Line shapes: llama.cpp of 2023 to October 2026 (`llama-kv-cache*.cpp`, `llama-memory-recurrent.cpp`,
 //! `llama-context.cpp`) and logs in public reports.
 
+mod shares;
+
 use super::figures::{Figure, Figures};
 use super::launch::{Key, plain, truth};
 use super::line::{Line, Scan};
@@ -13,6 +15,7 @@ use super::{Contradiction, Reading};
 use crate::engine::{Engine, Query, report};
 use crate::state::counted;
 use crate::{Architecture, Result, group_digits};
+pub(super) use shares::Shares;
 
 const KEYS: &[Key] = &[
     ("n_ctx", "n_ctx", plain),
@@ -37,6 +40,8 @@ pub(super) enum CacheOf {
     #[default]
     EveryToken,
     Windows,
+    /// Recurrent memory, which is no cache.
+    States,
     /// Entries for several tokens, and whatever else a class makes.
     Other,
 }
@@ -106,9 +111,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.launch.version(Some(number), line.number);
         reading.launch.seen = true;
     }
-    if line.has("creating") && line.has("KV cache, size =") {
-        reading.next_cache = CacheOf::announced(line);
-    }
+    shares::announce(line, reading);
     cache(line, reading);
     compressor(line, reading);
     buffer(line, reading);
@@ -133,12 +136,15 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     if !recurrent && !line.has("llama_kv_cache") && !line.has("KV self size") && !line.has("kv self size") {
         return None;
     }
+    let topic = if recurrent { Topic::State } else { Topic::Cache };
     let Some(found) = allocation(line) else {
         if let Some(scan) = line.after(size_marker(line)).and_then(behind_equals) {
-            reading.figures.check(if recurrent { Topic::State } else { Topic::Cache }, line, scan, "M");
+            reading.figures.check(topic, line, scan, "M");
+            shares::totalled(line, topic, None, reading);
         }
         return None;
     };
+    shares::totalled(line, topic, Some(found.total), reading);
     let settings = &reading.launch.settings;
     let (no_sequences, no_streams) = (settings.n_seq_max.is_none(), settings.kv_unified.is_none());
     if let Some(sequences) = found.sequences.filter(|sequences| no_sequences && *sequences > 0) {
@@ -150,7 +156,7 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     if let Some(snapshots) = found.snapshots {
         reading.launch.set("n_rs_seq", &snapshots.to_string(), line.number);
     }
-    let of = if recurrent { CacheOf::Other } else { std::mem::take(&mut reading.next_cache) };
+    let of = if recurrent { CacheOf::States } else { std::mem::take(&mut reading.next_cache) };
     let window = of == CacheOf::Windows;
     if let (CacheOf::EveryToken, Some(cells)) = (of, found.cells) {
         let streams = found.streams.unwrap_or(1).max(1);
@@ -266,7 +272,7 @@ fn mebibytes(scan: &mut Scan<'_>) -> Option<Printed> {
 
 /// `csa ratio = 4, state = 8 x 2048, streams = 1, rs_seq = 0, layers = 21, size = 1.31 MiB` of DeepSeek-V4's compressors.
 fn compressor(line: &Line, reading: &mut Reading) -> Option<()> {
-    let start = line.text.find(" ratio = ")?;
+    let start = line.after(" ratio = ")?.at() - " ratio = ".len();
     let mut scan = line.after(", state = ")?;
     scan.seek("layers =")?;
     scan.seek("size =")?;
@@ -295,6 +301,7 @@ fn buffer(line: &Line, reading: &mut Reading) -> Option<()> {
     let head = line.text.split(marker).next().unwrap_or("").trim_end();
     let start = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     reading.figures.add(topic, size, line, start, scan.at());
+    reading.shares.add(topic, line.number, size);
     Some(())
 }
 
@@ -383,6 +390,7 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             }
         }
     }
+    shares::recompute(&own.figures, reading);
     Ok(())
 }
 
@@ -453,6 +461,12 @@ pub(super) fn capacity(reading: &Reading) -> Option<String> {
             "The capacity is that of {sequences} recurrent states; the log shows no cache of tokens."
         ));
     };
+    if settings.kv_unified == Some(true) && settings.n_seq_max.is_none() {
+        return Some(format!(
+            "The capacity is {} tokens, shared by all sequences; the log does not say how many.",
+            group_digits(cells)
+        ));
+    }
     if sequences == 1 {
         return Some(format!("The capacity is one sequence of {} tokens.", group_digits(cells)));
     }

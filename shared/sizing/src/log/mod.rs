@@ -13,6 +13,7 @@
 //! ```
 
 mod figures;
+mod grams;
 mod known_model;
 mod launch;
 mod line;
@@ -151,6 +152,8 @@ struct Reading {
     next_cache: llama_cpp::CacheOf,
     /// llama.cpp: the caches of cells for every token.
     whole_caches: Vec<llama_cpp::WholeCache>,
+    /// llama.cpp: what devices hold of them.
+    shares: llama_cpp::Shares,
     /// llama.cpp: a second model was loaded, such as a draft.
     other_model: bool,
 }
@@ -270,6 +273,10 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
     }
     if !others.is_empty() {
         reading.launch.warn("log", format!("it also holds lines of {others}, which are left out"));
+    }
+    if let Some(line) = lines.iter().find(|line| line.is_shortened) {
+        let what = format!("line {} is too long; of such lines the begin alone is read", line.number);
+        reading.launch.warn("log", what);
     }
     reading.figures.sort();
     let named = reading.launch.model.clone();

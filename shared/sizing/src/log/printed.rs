@@ -29,6 +29,9 @@ pub(super) enum Unit {
     Requests,
     Layers,
     Slots,
+    Cells,
+    Entries,
+    Rows,
     /// How many of something else.
     Times,
     Percent,
@@ -99,6 +102,9 @@ impl Unit {
             Self::Requests => "requests",
             Self::Layers => "layers",
             Self::Slots => "slots",
+            Self::Cells => "cells",
+            Self::Entries => "entries",
+            Self::Rows => "rows",
             Self::Times => "x",
             Self::Percent => "%",
         }
@@ -115,6 +121,9 @@ impl Unit {
             Self::Requests => " requests",
             Self::Layers => " layers",
             Self::Slots => " slots",
+            Self::Cells => " cells",
+            Self::Entries => " entries",
+            Self::Rows => " rows",
             Self::Times => "x",
             Self::Percent => " %",
         }

@@ -6,7 +6,7 @@
 use super::figures::{Figure, Figures, capacity_of};
 use super::launch::{Key, Launch, kv_format, plain, reversed, version};
 use super::line::Line;
-use super::printed::{Printed, Range, Unit};
+use super::printed::{Printed, Range, Unit, whole};
 use super::stated::By;
 use super::topic::{Pattern, Topic};
 use super::{Contradiction, Reading};
@@ -21,6 +21,8 @@ const RESIZED: &str = "Post-capture KV sizing:";
 const RESIZED_POOL: &str = "Post-capture KV sizing: KV cache allocated.";
 const RESIZED_DRAFT: &str = "Post-capture KV sizing: draft KV cache allocated.";
 const STATES: &str = "conv_state size:";
+/// A pool whose memory is mapped once graphs are captured (0.5.23, `memory_pool.py`).
+const POOL_BOUND: &str = "KV Cache VA upper bound.";
 
 const PATTERNS: &[Pattern] = &[
     Pattern {
@@ -32,14 +34,6 @@ const PATTERNS: &[Pattern] = &[
     },
     Pattern::new(Topic::FullTokens, "full_layer_tokens=", Unit::Tokens, ""),
     Pattern::new(Topic::WindowTokens, "swa_layer_tokens=", Unit::Tokens, ""),
-    Pattern::new(Topic::FullTokens, "DSV4 pool sizes: full=", Unit::Tokens, ""),
-    Pattern {
-        topic: Topic::WindowTokens,
-        within: "DSV4 pool sizes:",
-        before: ", swa=",
-        unit: Unit::Tokens,
-        after: "",
-    },
     Pattern::new(Topic::TokenBytes, "bytes_per_full_token=", Unit::BytesPerToken, ""),
     Pattern {
         topic: Topic::HostBytes,
@@ -68,6 +62,33 @@ const PATTERNS: &[Pattern] = &[
         after: "",
     },
 ];
+
+/// Those of DeepSeek-V4's and V4.1's pools (0.5.23, `DSV4PoolConfigurator`).
+const V4_PATTERNS: &[Pattern] = &[
+    of_v4(SIZING, Topic::WindowTokens, " swa_tokens=", Unit::Tokens, ""),
+    of_v4(CALCULATION, Topic::PoolBudget, "available_bytes=", Unit::GiB, "GB"),
+    of_v4(CALCULATION, Topic::RingBytes, "c128_state_fixed=", Unit::GiB, "GB"),
+    of_v4(CALCULATION, Topic::WindowBudget, "swa_fixed=", Unit::GiB, "GB"),
+    of_v4(CALCULATION, Topic::FullTokens, " full_token=", Unit::Tokens, ""),
+    of_v4(SIZES, Topic::FullTokens, " full=", Unit::Tokens, ""),
+    of_v4(SIZES, Topic::WindowTokens, " swa=", Unit::Tokens, ""),
+    of_v4(SIZES, Topic::SparseEntries, " c4=", Unit::Entries, ""),
+    of_v4(SIZES, Topic::DenseEntries, " c128=", Unit::Entries, ""),
+    of_v4(SIZES, Topic::CompressorRows, " c4_state=", Unit::Rows, ""),
+];
+const SIZING: &str = "DSV4 SWA sizing:";
+const CALCULATION: &str = "DSV4 memory calculation:";
+const SIZES: &str = "DSV4 pool sizes:";
+
+const fn of_v4(
+    within: &'static str,
+    topic: Topic,
+    before: &'static str,
+    unit: Unit,
+    after: &'static str,
+) -> Pattern {
+    Pattern { topic, within, before, unit, after }
+}
 
 const KEYS: &[Key] = &[
     ("tp_size", "tp", plain),
@@ -117,6 +138,12 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
         reading.figures.take_back(&[Topic::FullTokens, Topic::WindowTokens], &line.rank(scan.at()));
     }
     reading.figures.add_matches(PATTERNS, line);
+    reading.figures.add_matches(V4_PATTERNS, line);
+    if line.has(SIZING)
+        && let Some(ratio) = line.value("swa_full_tokens_ratio")
+    {
+        reading.launch.set("swa_full_tokens_ratio", ratio, line.number);
+    }
     if line.has(RESIZED) {
         // Without windows their pool has no tokens.
         reading
@@ -129,7 +156,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
     {
         reading.launch.state("max_model_len", length, line.number);
     }
-    if pool(line, reading).is_none() && line.has(POOL) {
+    if pool(line, reading).is_none() && (line.has(POOL) || line.has(POOL_BOUND)) {
         let markers = [("#tokens:", ""), (" K size:", "GB"), ("V size:", "GB"), ("KV size:", "GB")];
         reading.figures.check_all(Topic::PoolBytes, line, &markers);
     }
@@ -140,7 +167,8 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
 
 /// `KV Cache is allocated. #tokens: N, K size: X GB, V size: Y GB`, or `KV size: X GB` where one tensor holds both.
 fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
-    let marker = [POOL, RESIZED_POOL, RESIZED_DRAFT].into_iter().find(|marker| line.has(marker))?;
+    let marker =
+        [POOL, RESIZED_POOL, RESIZED_DRAFT, POOL_BOUND].into_iter().find(|marker| line.has(marker))?;
     let mut scan = line.after(marker)?;
     let start = line.text.find(marker)?;
     if let Some(format) = line.value("dtype").and_then(kv_format).filter(|format| *format != "uint8") {
@@ -163,7 +191,11 @@ fn pool(line: &Line, reading: &mut Reading) -> Option<()> {
     // What is sized again is one figure for the pools of full layers and of windows.
     let is_several = marker == RESIZED_DRAFT
         || marker == RESIZED_POOL && reading.figures.first(Topic::WindowTokens).is_some();
-    let topic = if is_several { Topic::OtherPool } else { Topic::PoolBytes };
+    let topic = match marker {
+        POOL_BOUND => Topic::PoolBound,
+        _ if is_several => Topic::OtherPool,
+        _ => Topic::PoolBytes,
+    };
     reading.figures.add(topic, printed, line, start, scan.at()).of = Some(tokens);
     Some(())
 }
@@ -335,17 +367,21 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
         .map(|figure| tokens_of_rank(&reading.figures, figure).or(settings.pool_tokens))
         .collect();
     for (figure, own) in reading.figures.all.iter_mut().zip(own_tokens) {
-        let of_pool = |quantities: &[Quantity]| {
-            let settings = Settings { pool_tokens: own, ..settings.clone() };
+        let of_pool = |tokens: Option<u64>, quantities: &[Quantity]| {
+            let settings = Settings { pool_tokens: tokens, ..settings.clone() };
             let query = Query::new(architecture, engine.clone(), &settings)?;
             let bytes = quantities.iter().map(|quantity| answer(&query, *quantity));
             let bytes = bytes.map(|figure| figure.map(crate::engine::Figure::as_f64)).sum::<Result<f64>>();
             bytes.map(|bytes| Some(Range::exactly(bytes)))
         };
         figure.recomputed = match figure.topic {
+            Topic::PoolBound if windows.is_empty() => {
+                let tokens = figure.of;
+                of_pool(tokens, &[Quantity::KvBytes, Quantity::IndexBytes])?
+            }
             // The log sizes index keys with the latents that they belong to.
-            Topic::PoolBytes if figure.of == own => of_pool(&[Quantity::KvBytes, Quantity::IndexBytes])?,
-            Topic::WindowBytes => of_pool(&[Quantity::WindowBytes])?,
+            Topic::PoolBytes if figure.of == own => of_pool(own, &[Quantity::KvBytes, Quantity::IndexBytes])?,
+            Topic::WindowBytes => of_pool(own, &[Quantity::WindowBytes])?,
             Topic::StateBytes if settings.state_slots.is_some() => {
                 Some(Range::exactly(bytes(Quantity::StateBytes)?))
             }
@@ -358,7 +394,50 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
             _ => None,
         };
     }
+    compressed(engine, architecture, &settings, &mut reading.figures);
     Ok(())
+}
+
+/// Recomputes what is printed of DeepSeek-V4's pools alone, from the lines that the profile prints for them.
+fn compressed(engine: &Engine, architecture: &Architecture, settings: &Settings, figures: &mut Figures) {
+    let printed = |settings: &Settings| -> Option<Figures> {
+        let report = report(&Query::new(architecture, engine.clone(), settings).ok()?).ok()?;
+        let mut own = Figures::default();
+        for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
+            own.add_matches(V4_PATTERNS, &line);
+        }
+        Some(own)
+    };
+    let of_budget = |bytes: f64| {
+        let available_kv_bytes = whole(bytes);
+        printed(&Settings { available_kv_bytes, pool_tokens: None, ..settings.clone() })
+    };
+    let Some(own) = printed(settings) else { return };
+    let budgets: Vec<Figure> = figures.of(Topic::PoolBudget).cloned().collect();
+    let windows = own.first(Topic::WindowTokens).map(|figure| figure.printed);
+    let other = figures.of(Topic::WindowTokens).find(|figure| Some(figure.printed) != windows);
+    let other = other.map(|figure| figure.line);
+    for figure in &mut figures.all {
+        let follows_windows = matches!(figure.topic, Topic::CompressorRows | Topic::WindowBudget)
+            || figure.topic == Topic::FullTokens && !budgets.is_empty();
+        if let Some(line) = other.filter(|_| follows_windows) {
+            figure.not_computed = Some(format!("the window pool of line {line} is another"));
+            continue;
+        }
+        let of_tokens = || own.first(figure.topic).map(|own| own.printed.range());
+        let budget = budgets.iter().find(|budget| budget.shares_rank(figure));
+        let of_ends = || {
+            let ends = budget?.printed.range();
+            let of = |bytes| of_budget(bytes)?.first(figure.topic).map(|own| own.printed.range());
+            Some(Range { low: of(ends.low)?.low, high: of(ends.high)?.high })
+        };
+        let recomputed = match figure.topic {
+            Topic::SparseEntries | Topic::DenseEntries | Topic::CompressorRows => of_tokens(),
+            Topic::FullTokens | Topic::RingBytes | Topic::WindowBudget => of_ends(),
+            _ => None,
+        };
+        figure.recomputed = recomputed.or(figure.recomputed);
+    }
 }
 
 /// Slots of the window layers beside each stated pool of the others, by its line; the engine's own pool first.
@@ -376,6 +455,7 @@ fn windows_of_pools(
         let mut own = Figures::default();
         for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
             own.add_matches(PATTERNS, &line);
+            own.add_matches(V4_PATTERNS, &line);
         }
         windows.extend(own.first(Topic::WindowTokens).map(|window| (line, window.printed.range())));
     }

@@ -52,6 +52,13 @@ topics! {
     FullTokens = "full_pool_tokens", "token slots of the layers that keep every token: the capacity";
     TokenBytes = "pool_bytes_per_token", "bytes of all pools for a token of the layers that keep every token";
     WindowTokens = "window_pool_tokens", "token slots of the window layers; a request needs its window and a page, not its length";
+    PoolBudget = "available_kv_bytes", "memory that the pools are sized from; GB is printed, GiB is meant";
+    WindowBudget = "window_budget_bytes", "what of it windows take beside every token, whatever the tokens; GB is printed, GiB is meant";
+    RingBytes = "compressor_ring_bytes", "what of it waits in compressors of 128 tokens, for each request; GB is printed, GiB is meant";
+    SparseEntries = "sparse_entries", "entries of 4 tokens each, which an indexer chooses from, in each layer that has them";
+    DenseEntries = "dense_entries", "entries of 128 tokens each, in each layer that has them";
+    CompressorRows = "compressor_rows", "rows that wait in the compressors of 4 tokens; they follow the window pool";
+    PoolBound = "kv_pool_bound_bytes", "address space for the pool, which is sized once graphs are captured; no capacity; GB is printed, GiB is meant";
     PoolBytes = "kv_pool_bytes", "caches that keep every token, all layers of this rank; GB is printed, GiB is meant";
     WindowBytes = "window_pool_bytes", "caches of the window layers of this rank; GB is printed, GiB is meant";
     OtherPool = "other_pool_bytes", "a further pool, such as a draft model's; GB is printed, GiB is meant";
@@ -61,6 +68,7 @@ topics! {
     MaxRunning = "max_running_requests", "requests that run at once at most";
     Free = "free_bytes", "memory left after the pools, for activations and graphs; GB is printed, GiB is meant";
     // llama.cpp.
+    Cells = "cache_cells", "cells of a cache";
     Cache = "cache_bytes", "a cache of cells, allocated in full at start";
     CacheK = "cache_k_bytes", "its K part";
     CacheV = "cache_v_bytes", "its V part";

@@ -55,6 +55,13 @@ impl Tokens {
     }
 }
 
+impl Tokens {
+    /// `1 token`, `100,000 tokens`.
+    pub fn counted(self) -> String {
+        crate::state::counted(self.0, "token", "tokens")
+    }
+}
+
 impl fmt::Display for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", super::group_digits(self.0))
@@ -74,6 +81,11 @@ impl FromStr for Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_a_token() {
+        assert_eq!([0, 1, 2].map(|n| Tokens::new(n).counted()), ["0 tokens", "1 token", "2 tokens"]);
+    }
 
     #[test]
     fn reads_decimal_and_binary_suffixes() {

@@ -52,8 +52,9 @@ pub(in crate::config) const LATENT_RANKS: [&str; 2] = ["kv_lora_rank", "attentio
 pub(in crate::config) const LATENT_ROPES: [&str; 2] = ["qk_rope_head_dim", "attention_qk_rope_dim"];
 pub(in crate::config) const LATENT_NOPES: [&str; 2] = ["qk_nope_head_dim", "attention_qk_dim"];
 pub(in crate::config) const LATENT_VALUES: [&str; 2] = ["v_head_dim", "attention_v_dim"];
-/// `model_max_length` goes first: Command-R states it beside a shorter `max_position_embeddings`.
-pub(in crate::config) const CONTEXTS: [&str; 9] = [
+/// `model_max_length` goes first: Command-R states it beside a shorter `max_position_embeddings`. `max_context_length` is of
+/// `OpenELM` (`OpenELMConfig`).
+pub(in crate::config) const CONTEXTS: [&str; 10] = [
     "model_max_length",
     "max_position_embeddings",
     "max_target_positions",
@@ -63,6 +64,7 @@ pub(in crate::config) const CONTEXTS: [&str; 9] = [
     "max_sequence_length",
     "max_seq_length",
     "seq_len",
+    "max_context_length",
 ];
 pub(in crate::config) const DTYPES: [&str; 2] = ["dtype", "torch_dtype"];
 pub(in crate::config) const RECURRENT_DTYPES: [&str; 2] = ["mamba_ssm_dtype", "mamba_ssm_cache_dtype"];

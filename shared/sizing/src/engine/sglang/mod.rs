@@ -420,13 +420,9 @@ impl Profile for SgLangPlan<'_> {
             return Ok(Vec::new());
         }
         let tokens = self.tokens()?;
-        let mut lines = Vec::new();
-        if let Some(window) = tokens.window {
-            lines.push(format!(
-                "Use sliding window memory pool. full_layer_tokens={}, swa_layer_tokens={window}",
-                tokens.full
-            ));
-        }
+        let alone = self.settings.pool_tokens.is_none() && self.ranks.len() == 1;
+        let budget = self.settings.available_kv_bytes.filter(|_| alone);
+        let mut lines = self.pool().log_lines(tokens, &self.settings, budget)?;
         let context = self.query.max_model_len().ok();
         if let (Ok(requests), Some(context)) = (self.max_running_requests(), context) {
             lines.push(format!(

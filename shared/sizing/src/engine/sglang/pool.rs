@@ -129,6 +129,23 @@ impl Pool {
         }
     }
 
+    /// What a launch prints of how it divides its memory, `budget` where pools are sized from one and no other rank has a say.
+    pub(super) fn log_lines(
+        &self,
+        tokens: PoolTokens,
+        settings: &Settings,
+        budget: Option<u64>,
+    ) -> Result<Vec<String>> {
+        if let Self::V4(pool) = self {
+            return pool.log_lines(tokens, settings, budget);
+        }
+        let line = |window| {
+            let full = tokens.full;
+            format!("Use sliding window memory pool. full_layer_tokens={full}, swa_layer_tokens={window}")
+        };
+        Ok(tokens.window.map(line).into_iter().collect())
+    }
+
     /// The smallest pools that hold a batch.
     pub(super) fn serving(&self, asked: Asked) -> Result<PoolTokens> {
         match self {

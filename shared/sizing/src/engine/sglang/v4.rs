@@ -1,6 +1,7 @@
 //! DeepSeek-V4's and V4.1's pools: compressed entries for every token, a window pool, and compressor state
 //! (`DSV4PoolConfigurator`, `mem_cache/deepseek_v4_memory_pool.py`).
 
+mod log;
 mod worked;
 
 use super::launch::Launch;

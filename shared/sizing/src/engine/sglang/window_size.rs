@@ -184,6 +184,11 @@ impl WindowCap {
         self.tokens(self.requests)
     }
 
+    /// Tokens of the prefixes that the requests of the launch keep addressable.
+    pub(super) fn kept_tokens(&self) -> u64 {
+        self.tails.saturating_mul(self.requests)
+    }
+
     /// Tokens for `requests`, in whole pages.
     fn tokens(&self, requests: u64) -> Result<u64> {
         let each = self.live.request.checked_add(self.tails);

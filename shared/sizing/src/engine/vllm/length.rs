@@ -8,6 +8,8 @@ use crate::engine::length::{stretched, taken};
 use crate::warning::Warning;
 use crate::{Fact, group_digits};
 
+/// Names of a longest length that vLLM does not look for: `OpenELM`'s.
+const NOT_LOOKED_FOR: [&str; 1] = ["max_context_length"];
 /// The longest request of a config that names none.
 const WITHOUT_FIELD: u64 = 2048;
 /// Rules that leave the length as it is: its field counts the scaled positions already.
@@ -66,7 +68,8 @@ pub(in crate::engine) fn default_length(architecture: &Architecture, engine: &En
 /// The shortest of the lengths that the config states, but `model_max_length` before all others.
 fn stated(architecture: &Architecture) -> Option<&Fact> {
     let lengths = architecture.lengths();
-    lengths.by("model_max_length").or_else(|| lengths.shortest()).or_else(|| architecture.max_context())
+    let of_file = || architecture.max_context().filter(|_| lengths.first().is_none());
+    lengths.by("model_max_length").or_else(|| lengths.shortest_but(&NOT_LOOKED_FOR)).or_else(of_file)
 }
 
 fn stretches(rule: &RopeRule, rules: Rules) -> bool {

@@ -48,7 +48,8 @@ impl CapacityPlan {
         let Some(at) = self.at.first() else { return format!("{model} fits {machine}.") };
         let holds = if self.count == 1 { "holds" } else { "hold" };
         let requests = requests_words(at.requests);
-        let mut words = format!("{machine} {holds} {requests} of {} tokens of {model} at once.", at.context);
+        let mut words =
+            format!("{machine} {holds} {requests} of {} of {model} at once.", at.context.counted());
         if let Some(wrong) = self.most_wrong() {
             let admits = match (wrong.admits, at.requests.unwrap_or_default()) {
                 (0, _) => "none".to_owned(),

@@ -13,9 +13,9 @@ impl CompressionAnswer {
         Sheet {
             sentence: self.sentence(),
             asked: format!(
-                "{}: {} tokens, {} to send at {}",
+                "{}: {}, {} to send at {}",
                 self.model,
-                self.plan.context_tokens,
+                self.plan.context_tokens.counted(),
                 self.plan.transfer_bytes.display(units),
                 rate_words(self.bandwidth_bytes_per_second)
             ),

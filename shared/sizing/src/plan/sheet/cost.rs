@@ -17,9 +17,9 @@ impl CostPlan {
         Sheet {
             sentence: self.sentence(units),
             asked: format!(
-                "{} at {} tokens, batch {}; {} parameters, of which a token is multiplied by {}",
+                "{} at {}, batch {}; {} parameters, of which a token is multiplied by {}",
                 self.model,
-                self.context,
+                self.context.counted(),
                 self.batch,
                 billions(self.parameters.total),
                 billions(self.parameters.active)
@@ -49,9 +49,9 @@ impl CostPlan {
         let state = decode.state_read_bytes.unwrap_or(Bytes::ZERO);
         let all = weights.plus(state).unwrap_or(weights);
         format!(
-            "A decode step of {} at {} tokens ({}) computes {} and reads {}, of which {} are state.",
+            "A decode step of {} at {} ({}) computes {} and reads {}, of which {} are state.",
             self.model,
-            self.context,
+            self.context.counted(),
             counted(self.batch, "request", "requests"),
             operation_words(decode.flops as f64),
             all.display(units),

@@ -8,7 +8,8 @@ impl HandoverPlan {
     pub fn sheet(&self, units: UnitSystem) -> Sheet {
         let mut tables = vec![self.totals(units)];
         for at in &self.at {
-            let place = if self.at.len() == 1 { String::new() } else { format!(" at {} tokens", at.context) };
+            let place =
+                if self.at.len() == 1 { String::new() } else { format!(" at {}", at.context.counted()) };
             tables.push(parts(at, &place, units));
             if !at.links.is_empty() {
                 tables.push(times(at, &place));
@@ -39,10 +40,10 @@ impl HandoverPlan {
             None => "no known link carries it".to_owned(),
         };
         format!(
-            "{} hands over {} after {} tokens; an instance that prefills one prompt after the other sends {}: {needs}.",
+            "{} hands over {} after {}; an instance that prefills one prompt after the other sends {}: {needs}.",
             self.model,
             at.payload_bytes.display(units),
-            at.context,
+            at.context.counted(),
             bit_rate_words(at.egress_bytes_per_second),
         )
     }

@@ -60,11 +60,11 @@ fn sentence(plans: &[LabelPlan], units: UnitSystem) -> String {
     let (Some((most, high)), Some((least, low))) = (most, least) else { return String::new() };
     let shown = |label: &Label| label.resident_bytes.display(units);
     if bytes(high) == bytes(low) {
-        return format!("A request of {} tokens holds {} in {most}.", high.context, shown(high));
+        return format!("A request of {} holds {} in {most}.", high.context.counted(), shown(high));
     }
     format!(
-        "Requests of {} tokens hold from {} ({least}) to {} ({most}): a prompt's length says little.",
-        high.context,
+        "Requests of {} hold from {} ({least}) to {} ({most}): a prompt's length says little.",
+        high.context.counted(),
         shown(low),
         shown(high)
     )

@@ -27,9 +27,9 @@ impl OffloadAnswer {
             |percent| format!("estimated at {percent} % of the datasheet's rate"),
         );
         format!(
-            "{}: {} tokens in blocks of {}; computed again in {} ({} at {} TFLOP/s, {from})",
+            "{}: {} in blocks of {}; computed again in {} ({} at {} TFLOP/s, {from})",
             plan.model,
-            plan.context_tokens,
+            plan.context_tokens.counted(),
             plan.block_tokens,
             time_words(plan.recompute_seconds),
             operation_words(plan.recompute_flops),
@@ -42,19 +42,21 @@ impl OffloadPlan {
     fn sentence(&self) -> String {
         let by_block = self.rows.iter().find(|row| row.layout == CopyLayout::ByBlock);
         let computed = time_words(self.recompute_seconds);
-        let (model, n) = (&self.model, self.context_tokens);
+        let (model, n) = (&self.model, self.context_tokens.counted());
+        let are = if self.context_tokens.get() == 1 { "is" } else { "are" };
         let Some((row, seconds)) = by_block.and_then(|row| Some((row, row.seconds?))) else {
             return format!(
-                "{model} keeps no state, so nothing is restored: {n} tokens are computed again in {computed}."
+                "{model} keeps no state, so nothing is restored: {n} {are} computed again in {computed}."
             );
         };
+        let come = if self.context_tokens.get() == 1 { "comes" } else { "come" };
         let (quicker, times) = if seconds < self.recompute_seconds {
             ("restoring is", self.recompute_seconds / seconds)
         } else {
             ("computing again is", seconds / self.recompute_seconds)
         };
         format!(
-            "{n} tokens of {model} come back from {} in {} and are computed again in {computed}: {quicker} {} times quicker.",
+            "{n} of {model} {come} back from {} in {} and {are} computed again in {computed}: {quicker} {} times quicker.",
             row.tier,
             time_words(seconds),
             three_digits(times)

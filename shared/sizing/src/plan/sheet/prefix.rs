@@ -14,9 +14,9 @@ impl PrefixPlan {
         Sheet {
             sentence: self.sentence(),
             asked: format!(
-                "{}: {} tokens, then {} that share the first {}; periodic windows every {}",
+                "{}: {}, then {} that share the first {}; periodic windows every {}",
                 self.model,
-                self.prefix.first_tokens,
+                self.prefix.first_tokens.counted(),
                 self.prefix.second_tokens,
                 self.prefix.shared_tokens,
                 group_digits(self.interval_tokens.get()),
