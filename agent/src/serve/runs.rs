@@ -86,5 +86,5 @@ pub(super) async fn compare(
     let [a, b] = given::options(["a", "b"], &pairs)?;
     let missing = |name| Failure::input(format!("{name}: not given; add {name}=RUN, see /api/v1/runs"));
     let (a, b) = (a.ok_or_else(|| missing("a"))?, b.ok_or_else(|| missing("b"))?);
-    Ok(Json(compare_runs(&shared.store.show(&a)?.run, &shared.store.show(&b)?.run)))
+    Ok(Json(compare_runs(&shared.store.show(a)?.run, &shared.store.show(b)?.run)))
 }
