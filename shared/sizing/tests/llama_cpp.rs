@@ -258,3 +258,60 @@ fn classes_that_llama_cpp_lacks_are_told() {
     let (cross, message) = told(&catalogued("llama-3.2-11b-vision-instruct"));
     assert!(cross > 0.0 && message.contains("those of Ollama's runner"), "{message}");
 }
+
+/// Gemma-3-27B with `--swa-full`: 62 layers of 2 × 16 heads × 128 values in f16 have a cell for every token, 52 of them windows;
+/// without it the 52 have cells for 1,024 tokens and a micro-batch of 512.
+#[test]
+fn full_windows_are_slope_and_not_fixed() {
+    let cell = 2.0 * 16.0 * 128.0 * 2.0;
+    let gemma = catalogued("gemma-3-27b");
+    for context in ["1024", "32768", "262144"] {
+        let asked = [("context", context), ("swa_full", "true")];
+        assert_eq!(figure(&gemma, "llama.cpp", &asked, "slope_bytes_per_token"), 62.0 * cell, "{context}");
+        assert_eq!(figure(&gemma, "llama.cpp", &asked, "fixed_bytes_per_request"), 0.0, "{context}");
+    }
+    for (context, slope, fixed) in [("1024", 62.0, 0.0), ("1536", 10.0, 1536.0), ("32768", 10.0, 1536.0)] {
+        let asked = [("context", context)];
+        assert_eq!(figure(&gemma, "llama.cpp", &asked, "slope_bytes_per_token"), slope * cell, "{context}");
+        assert_eq!(
+            figure(&gemma, "llama.cpp", &asked, "fixed_bytes_per_request"),
+            fixed * 52.0 * cell,
+            "{context}"
+        );
+    }
+}
+
+/// What is reserved is a line: 128Ki tokens are whole multiples of 256 cells at every ratio, so that nothing is padded and slope
+/// and fixed part of each request make the sum, but for the bytes that do not divide by the sequences.
+#[test]
+fn slope_and_fixed_part_make_the_reserved_bytes() {
+    let mut compared = 0;
+    for entry in kvscope_sizing::catalogue() {
+        let architecture = entry.architecture().unwrap();
+        for batch in [1_u64, 3] {
+            for own in [
+                &[][..],
+                &[("swa_full", "true")],
+                &[("kv_unified", "true")],
+                &[("kv_unified", "true"), ("swa_full", "true")],
+                &[("n_rs_seq", "2")],
+                &[("kv_dtype", "q8_0"), ("n_ubatch", "2048")],
+            ] {
+                let (n, count) = (131_072, batch.to_string());
+                let (context, n_ctx) = (n.to_string(), (n * batch).to_string());
+                let mut pairs = vec![("context", context.as_str()), ("n_ctx", &n_ctx), ("batch", &count)];
+                pairs.extend_from_slice(own);
+                let chosen = settings(&pairs);
+                let query = Query::new(&architecture, "llama.cpp".parse().unwrap(), &chosen).unwrap();
+                let Ok(found) = kvscope_sizing::engine::report(&query) else { continue };
+                let of = |name: &str| found.figure(name.parse().unwrap()).unwrap().as_f64();
+                let line =
+                    batch as f64 * (of("slope_bytes_per_token") * n as f64 + of("fixed_bytes_per_request"));
+                let apart = line - of("resident_bytes");
+                assert!((0.0..100.0).contains(&apart), "{} {pairs:?}: {apart} B apart", entry.id);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 300, "{compared}");
+}

@@ -34,6 +34,8 @@ pub(super) struct Cells {
     ubatch: u64,
     full_window: bool,
     unified: bool,
+    /// Whether a length is asked for; figures without one are beyond every window.
+    has_length: bool,
 }
 
 impl Cells {
@@ -84,6 +86,7 @@ impl Cells {
             ubatch: settings.n_ubatch.unwrap_or(DEFAULT_UBATCH),
             full_window: settings.swa_full.unwrap_or(false),
             unified,
+            has_length: query.context.is_some(),
         })
     }
 
@@ -124,11 +127,21 @@ impl Cells {
     /// Cells of one stream of a window cache: the window of every sequence that shares the stream, and the batch that
     /// is being written (`llama_kv_cache_iswa` constructor).
     pub(super) fn window(&self, window: u64, sequences_in_stream: u64) -> Result<u64> {
+        padded(self.most_of_window(window, sequences_in_stream).min(self.per_stream))
+    }
+
+    /// Whether a stream of a window cache has a cell more for one more token, padding averaged out.
+    pub(super) fn window_grows(&self, window: u64, sequences_in_stream: u64) -> bool {
+        let short = self.has_length && self.per_stream < self.most_of_window(window, sequences_in_stream);
+        self.full_window || short
+    }
+
+    /// Cells of one stream of a window cache where the context is long enough.
+    fn most_of_window(&self, window: u64, sequences_in_stream: u64) -> u64 {
         if self.full_window {
-            return Ok(self.per_stream);
+            return u64::MAX;
         }
-        let wanted = window.checked_mul(sequences_in_stream).and_then(|cells| cells.checked_add(self.ubatch));
-        padded(wanted.unwrap_or(u64::MAX).min(self.per_stream))
+        window.saturating_mul(sequences_in_stream).saturating_add(self.ubatch)
     }
 
     /// Cells of one stream that hold a window of `sequences_in_stream` sequences.

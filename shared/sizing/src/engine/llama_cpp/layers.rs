@@ -11,7 +11,7 @@ use crate::growth::Growth;
 use crate::mixer::{Heads, IndexKeys, Mixer};
 use crate::settings::{Formats, MlaStorage, Settings};
 use crate::state::{ComponentKind, StateComponent, counted};
-use crate::{Bytes, Result, group_digits};
+use crate::{Bytes, BytesPerToken, Result, group_digits};
 
 /// What a pooled indexer keeps of every token: its key, its gate and its pooled value (`llama_memory_hybrid_idx`).
 const POOLED_PARTS: u64 = 3;
@@ -46,6 +46,8 @@ pub(super) struct Cache {
     pub(super) filled: u64,
     /// Tokens that share a cell.
     pub(super) ratio: u64,
+    /// Whether one more token needs one more cell, or its share of one.
+    pub(super) grows: bool,
     /// Of `cell`, bytes that pad the V row to the widest of the model.
     pub(super) row_padding: Bytes,
     /// Types of the two parts.
@@ -71,6 +73,23 @@ impl Cache {
             (copies, _) => format!(" × {copies} streams"),
         };
         format!("{layers}{cells} × {} B{copies}", group_digits(self.cell.get()))
+    }
+
+    /// Bytes of one more token of each request, over the requests. The tokens of a stream are those of all its sequences.
+    pub(super) fn slope(&self, cells: &Cells) -> Result<BytesPerToken> {
+        if !self.grows {
+            return Ok(BytesPerToken::ZERO);
+        }
+        let whole = self.cell.times(self.copies)?.times(self.layers)?;
+        BytesPerToken::new(whole, self.ratio.saturating_mul(cells.streams))
+    }
+
+    /// A sequence's part of the bytes that do not grow, rounded up; its snapshots are among them.
+    pub(super) fn fixed(&self, cells: &Cells) -> Result<Bytes> {
+        if self.grows {
+            return Ok(Bytes::ZERO);
+        }
+        Ok(Bytes::new(self.bytes()?.get().div_ceil(cells.sequences)))
     }
 
     /// Copies that hold state of the batch: of states those that sequences run on, of everything else all.
@@ -197,7 +216,8 @@ impl Build<'_> {
                 let window = window.get();
                 let filled = cells.filled_by_window(window, in_stream);
                 let of_window = (cells.window(window, in_stream)?, filled);
-                caches.push(self.heads(heads, Role::Window, of_window, layers)?);
+                let cache = self.heads(heads, Role::Window, of_window, layers)?;
+                caches.push(Cache { grows: cells.window_grows(window, in_stream), ..cache });
             }
             Mixer::IndexedFull(heads, index) => {
                 caches.push(self.every_token(heads, layers)?);
@@ -264,6 +284,7 @@ impl Build<'_> {
             copies: self.cells.streams,
             filled: filled.min(cells),
             ratio: 1,
+            grows: true,
             row_padding: Bytes::new(v.get() - own_v.get()),
             formats: [k_format.name(), v_format.name()],
         })
@@ -283,8 +304,9 @@ impl Build<'_> {
                 (_, Growth::Window { window, .. }) => {
                     let cells = self.cells.window(window.get(), 1)?;
                     let filled = self.cells.filled_by_window(window.get(), 1).min(cells);
+                    let grows = self.cells.window_grows(window.get(), 1);
                     let cache = self.cache(Role::Window, layers, entry, cells, kept);
-                    Cache { copies: per_sequence, filled, ..cache }
+                    Cache { copies: per_sequence, filled, grows, ..cache }
                 }
                 (ComponentKind::CompressedKv, growth) => {
                     let ratio = ratio_of(growth);
@@ -327,6 +349,7 @@ impl Build<'_> {
             copies,
             filled: filled.min(cells),
             ratio,
+            grows: true,
             row_padding: Bytes::ZERO,
             formats: [format.name(), self.formats.v().format.name()],
         })
@@ -366,6 +389,7 @@ impl Build<'_> {
             copies: self.cells.streams,
             filled: cells,
             ratio: 1,
+            grows: !matches!(role, Role::Cross | Role::State),
             row_padding: Bytes::ZERO,
             // A cache without V prints the type that V would have (`llama_kv_cache`, `type_v`).
             formats: [kept.format, self.formats.v().format.name()],

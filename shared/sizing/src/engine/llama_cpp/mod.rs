@@ -120,26 +120,12 @@ impl<'q> LlamaPlan<'q> {
 
     /// Bytes of one more token of one request: caches with a free cell for it, padding averaged out.
     fn slope(&self) -> Result<BytesPerToken> {
-        let length = self.query.context.map(Tokens::get);
-        self.caches.iter().try_fold(BytesPerToken::ZERO, |total, cache| {
-            let grows = match cache.role {
-                Role::Full | Role::Index | Role::Compressed => true,
-                Role::Window => length.is_some_and(|length| length < cache.cells),
-                Role::Cross | Role::State => false,
-            };
-            if !grows {
-                return Ok(total);
-            }
-            total.plus(BytesPerToken::new(cache.cell, cache.ratio)?.times(cache.layers)?)
-        })
+        self.caches.iter().try_fold(BytesPerToken::ZERO, |total, cache| total.plus(cache.slope(&self.cells)?))
     }
 
-    /// Bytes of one request that do not grow: its window cells, its state, its encoder's output.
+    /// Bytes of one request that do not grow: its window cells, its state with snapshots, its encoder's output.
     fn fixed(&self) -> Result<Bytes> {
-        let fixed = |cache: &&Cache| matches!(cache.role, Role::Window | Role::Cross | Role::State);
-        self.caches.iter().filter(fixed).try_fold(Bytes::ZERO, |total, cache| {
-            total.plus(cache.cell.times(cache.cells)?.times(cache.layers)?)
-        })
+        self.caches.iter().try_fold(Bytes::ZERO, |total, cache| total.plus(cache.fixed(&self.cells)?))
     }
 }
 
