@@ -87,8 +87,37 @@ fn a_row_says_what_was_not_used() {
     says(0, "no rules are known for vllm 9.9; those of 0.33");
     says(0, "model \"glm-5.1\" is not used");
     assert!(!outcomes[1].detail.contains("no rules"), "{}", outcomes[1].detail);
-    says(2, "not a case: invalid type: integer `7`");
+    says(2, "line 3: not a case: engine: 7 is no text");
     assert!(outcomes.iter().skip(2).all(|outcome| !outcome.ok));
+}
+
+/// A slip of the pen in a row is said where its answer is: a field that no case has, and a setting of another type with the line and
+/// what the row states.
+#[test]
+fn slips_in_a_row_are_named() {
+    let row = |id: &str, settings: &str, tolerance: &str| {
+        format!(
+            r#"{{"id": "{id}", "model": "glm-5.1", "engine": "logical", "settings": {settings},
+                "quantity": "slope_bytes_per_token", "value": 100152, "unit": "B", "{tolerance}": 0}}"#
+        )
+        .replace('\n', "")
+    };
+    let text = [
+        row("dsa-good", "{}", "rel_tol"),
+        row("dsa-slip", "{}", "rel_toll"),
+        row("dsa-typed", r#"{"tp": 1, "context": "long"}"#, "rel_tol"),
+    ];
+    let outcomes = run_cases(&text.join("\n")).unwrap();
+    assert!(!outcomes[0].detail.contains("no field"), "{}", outcomes[0].detail);
+    let slip = &outcomes[1].detail;
+    assert!(slip.contains("\"rel_toll\" is no field of a case and is not read"), "{slip}");
+    let typed = &outcomes[2];
+    assert!(
+        typed.detail.starts_with("line 3: not a case: settings.context: invalid type"),
+        "{}",
+        typed.detail
+    );
+    assert!(!typed.ok && typed.expected == 100_152, "{typed:?}");
 }
 
 /// A line that is no JSON object, or has no id of its own, is no case file's: its number and the offset in bytes are named. By

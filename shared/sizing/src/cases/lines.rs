@@ -4,11 +4,17 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::row::unknown_fields;
 use crate::{Error, Result};
 
 /// One line that holds an object.
 pub(super) struct Line<'t> {
     pub(super) id: String,
+    pub(super) number: usize,
+    /// What the line states.
+    pub(super) value: Value,
+    /// Fields that no case has.
+    pub(super) unknown: Vec<String>,
     pub(super) object: &'t str,
 }
 
@@ -51,7 +57,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Line<'_>>> {
             );
             return Err(Error::syntax(what));
         }
-        found.push(Line { id, object: content });
+        let unknown = unknown_fields(&object).into_iter().map(str::to_owned).collect();
+        let value = object.get("value").cloned().unwrap_or_default();
+        found.push(Line { id, number, value, unknown, object: content });
     }
     Ok(found)
 }

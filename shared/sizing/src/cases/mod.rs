@@ -79,8 +79,8 @@ fn run_line(line: lines::Line<'_>) -> CaseOutcome {
                 id: line.id,
                 ok: false,
                 got: Value::Null,
-                expected: Value::Null,
-                detail: why,
+                expected: line.value,
+                detail: format!("line {}: {why}", line.number),
                 unverified: false,
                 engine: String::new(),
             };
@@ -92,6 +92,9 @@ fn run_line(line: lines::Line<'_>) -> CaseOutcome {
     };
     if let (Some(model), Some(_)) = (&row.model, &row.config) {
         note(&mut detail, &format!("model {model:?} is not used, since the case has a config"));
+    }
+    for name in &line.unknown {
+        note(&mut detail, &format!("{name:?} is no field of a case and is not read"));
     }
     if let Some(warning) = row.engine.parse::<Engine>().ok().and_then(|engine| engine.warning()) {
         note(&mut detail, &warning.to_string());
