@@ -1,5 +1,7 @@
+mod notes;
+
 use clap::Args;
-use kvscope_sizing::engine::{self, Engine, EngineKind, Query, Room, ranks};
+use kvscope_sizing::engine::{self, Bound, Engine, EngineKind, Launch, Query, Room, ranks};
 use kvscope_sizing::{Bytes, LargestContext, Settings, Tokens, UnitSystem, Warning};
 use serde::Serialize;
 
@@ -31,6 +33,14 @@ struct Fit {
     unbounded: bool,
     max_context: Option<u64>,
     batches: Vec<BatchAt>,
+    /// Bytes of the memory that the pool has once, whatever it holds; null where there are none.
+    once_bytes: Option<Bytes>,
+    /// What those bytes are.
+    once_why: Option<&'static str>,
+    /// How a launch divides the memory between caches and state slots; null where it does not.
+    launch: Option<Launch>,
+    /// Where nothing fits: the tokens that do with `max_running_requests` set to the batch.
+    largest_context_with_fewest_requests: Option<Tokens>,
     warnings: Vec<Warning>,
 }
 
@@ -39,6 +49,12 @@ struct BatchAt {
     context: Tokens,
     /// Requests that fit; null where a request holds nothing.
     largest_batch: Option<u64>,
+    /// What keeps one more from being run; null where nothing does.
+    bounded_by: Option<Bound>,
+    /// Requests that the memory has blocks for while they decode, where they are admitted with room for more.
+    decoding_batch: Option<u64>,
+    /// Bytes that each holds then.
+    decoding_bytes_each: Option<Bytes>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -62,7 +78,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.request.csv {
         output::figures(&exact_rows(&fits).csv())?;
     } else {
-        output::figures(&table(&fits, &shown(memory, &arguments.memory), batch).render())?;
+        let table = table(&fits, &shown(memory, &arguments.memory), batch).render();
+        output::figures(&format!("{table}{}", notes::text(&fits)))?;
     }
     warn(warnings.iter().map(|(label, warning)| (label.as_str(), warning)));
     Ok(())
@@ -89,16 +106,19 @@ impl Question<'_> {
             LargestContext::Budget { tokens } => (Some(tokens), false),
             LargestContext::Limit { tokens } => (Some(tokens), true),
         };
-        let batch_at = |context: &Tokens| {
-            Ok(BatchAt { context: *context, largest_batch: room.largest_batch(*context)? })
-        };
-        let batches = self.contexts.iter().map(batch_at).collect::<kvscope_sizing::Result<_>>()?;
+        let batches = self
+            .contexts
+            .iter()
+            .map(|context| batch_at(&room, *context))
+            .collect::<kvscope_sizing::Result<_>>()?;
         let mut warnings = state.warnings().to_vec();
         if !room.is_dense() {
             let asked = Query { context: largest_context.filter(|_| !unbounded), ..query.clone() };
             warnings.extend(engine::warnings(&asked)?);
             warnings.extend(room.division()?);
         }
+        let once = room.once()?;
+        let fewest = if largest_context.is_none() { room.with_fewest_requests()? } else { None };
         let fit = Fit {
             model: model.shown.clone(),
             memory_bytes: self.memory,
@@ -109,10 +129,26 @@ impl Question<'_> {
             unbounded,
             max_context: model.architecture.max_context().map(kvscope_sizing::Fact::get),
             batches,
+            once_bytes: once.map(|(bytes, _)| bytes),
+            once_why: once.map(|(_, why)| why),
+            launch: room.launch()?,
+            largest_context_with_fewest_requests: fewest,
             warnings: warnings.clone(),
         };
         Ok((fit, warnings))
     }
+}
+
+fn batch_at(room: &Room<'_>, context: Tokens) -> kvscope_sizing::Result<BatchAt> {
+    let largest_batch = room.largest_batch(context)?;
+    let decoding = room.while_decoding(context)?;
+    Ok(BatchAt {
+        context,
+        largest_batch,
+        bounded_by: largest_batch.map(|requests| room.bound(context, requests)).transpose()?,
+        decoding_batch: decoding.map(|(requests, _)| requests),
+        decoding_bytes_each: decoding.map(|(_, each)| each),
+    })
 }
 
 /// Bytes in the system of units that they were asked in.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use kvscope_sizing::engine::{
-    Engine, EngineKind, Quantity, Query, answer, largest_batch_in, largest_context_in, reserved_bytes,
+    Bound, Engine, EngineKind, Quantity, Query, Room, answer, largest_batch_in, largest_context_in,
+    reserved_bytes,
 };
 use kvscope_sizing::{
     Architecture, Bytes, LargestContext, Mixer, Settings, StateModel, Tokens, catalogue, find_entry,
@@ -247,4 +248,61 @@ fn by_hand_in_vllm() {
     let query = Query::new(&architecture, "vllm".parse().unwrap(), &settings).unwrap();
     let error = largest_context_in(&query, memory, Tokens::MAX).unwrap_err();
     assert_eq!(error.place(), Some("available_kv_bytes"));
+}
+
+/// What a room says beside its answer. Qwen3.5-397B in SGLang: a slot of state is 192,061,440 B (45 layers × (4,194,304 + 73,728) B),
+/// 9/19 of the memory has room for 8 of them, one of which padded batches write to; what is left has a slot for every 30,720 B.
+#[test]
+fn a_room_says_how_a_launch_divides_it() {
+    let memory = 3_333_333_333_u64;
+    let slot = 45 * (4_194_304 + 73_728);
+    let slots = memory * 9 / 19 / slot - 1;
+    let architecture = find_entry("qwen3.5-397b-a17b").unwrap().architecture().unwrap();
+    let settings = Settings::default();
+    let state = StateModel::new(&architecture, &settings).unwrap();
+    let query = Query::new(&architecture, "sglang@0.5.23".parse().unwrap(), &settings).unwrap();
+    let room = Room { query, state: &state, memory: Bytes::new(memory) };
+    let launch = room.launch().unwrap().unwrap();
+    // Of 1 GB the states have 2 slots, with which a launch admits nobody.
+    assert_eq!(Room { memory: Bytes::new(1_000_000_000), ..room.clone() }.launch(), Ok(None));
+    let caches = memory - (slots + 1) * slot;
+    assert_eq!((launch.state_slots, launch.cache_bytes.get()), (slots, caches));
+    assert_eq!(launch.cache_tokens, Some(Tokens::new(caches / 30_720)));
+    // One request takes 5 slots: its own, 2 for prefixes, 2 of the extra buffer.
+    assert_eq!(launch.max_running_requests, Some(slots / 5));
+}
+
+/// llama.cpp starts no more than 256 sequences (`LLAMA_MAX_SEQ`), whatever the memory; Llama-3.1-8B keeps 131,072 B a token.
+#[test]
+fn a_room_says_what_bounds_its_batch() {
+    let architecture = find_entry("llama-3.1-8b").unwrap().architecture().unwrap();
+    let settings = Settings::default();
+    let state = StateModel::new(&architecture, &settings).unwrap();
+    let n = Tokens::new(1024);
+    let found = |engine: &str, memory: u64| {
+        let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
+        let room = Room { query, state: &state, memory: Bytes::new(memory) };
+        let requests = room.largest_batch(n).unwrap().unwrap();
+        (requests, room.bound(n, requests).unwrap())
+    };
+    let request = 1024 * 131_072;
+    assert_eq!(found("llama.cpp", 300 * request), (256, Bound::AdmittedRequests));
+    assert_eq!(found("llama.cpp", 3 * request), (3, Bound::Memory));
+    assert_eq!(found("vllm", 300 * request), (299, Bound::Memory));
+    // A launch admits at most 4,096 where nothing is set (`resolve_max_num_reqs`).
+    assert_eq!(found("sglang", 5000 * request), (4096, Bound::AdmittedRequests));
+}
+
+/// DeepSeek-V3.2 in vLLM: of every size one block is never handed out: 64 tokens × 61 layers × (1,152 + 132) B.
+#[test]
+fn a_room_names_its_null_block() {
+    let architecture = find_entry("deepseek-v3.2").unwrap().architecture().unwrap();
+    let settings = Settings::default();
+    let state = StateModel::new(&architecture, &settings).unwrap();
+    for (engine, block) in [("vllm@0.33", Some(64 * 61 * 1284)), ("llama.cpp", None), ("logical", None)] {
+        let query = Query::new(&architecture, engine.parse().unwrap(), &settings).unwrap();
+        let room = Room { query, state: &state, memory: Bytes::new(1 << 32) };
+        assert_eq!(room.once().unwrap().map(|(bytes, _)| bytes.get()), block, "{engine}");
+        assert_eq!(room.while_decoding(Tokens::new(1000)).unwrap(), None, "{engine}");
+    }
 }

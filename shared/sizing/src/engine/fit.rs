@@ -1,7 +1,7 @@
 //! Capacity under an engine's accounting, by inversion of what it reserves.
 
 use super::reserved::of_requests;
-use super::{Figure, Quantity, Query, profile, reserved_bytes, reserved_curve};
+use super::{Figure, Quantity, Query, Served, profile, reserved_bytes, reserved_curve};
 use crate::capacity::LargestContext;
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -211,21 +211,23 @@ fn check(query: &Query<'_>) -> Result<()> {
 }
 
 /// A batch beside a memory.
-struct Held {
-    fits: bool,
+pub(super) struct Held {
+    pub(super) fits: bool,
+    /// Whether memory is not what it lacks.
+    pub(super) is_only_refused: bool,
     /// Bytes that the memory has beside the batch; none where it has fewer.
     room: Option<u64>,
     /// Bytes that are reserved for the batch; none where they are beyond 64 bits.
     bytes: Option<u64>,
     /// Requests that the engine starts with at most, whatever fits.
-    most_requests: Option<u64>,
+    pub(super) most_requests: Option<u64>,
 }
 
 /// Whether `batch` requests of `tokens` each fit. Bytes beyond 64 bits fit nowhere.
-fn held(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<Held> {
+pub(super) fn held(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Result<Held> {
     match held_in(query, tokens, batch, memory) {
         Err(error) if error.kind() == ErrorKind::Overflow => {
-            Ok(Held { fits: false, room: None, bytes: None, most_requests: None })
+            Ok(Held { fits: false, is_only_refused: false, room: None, bytes: None, most_requests: None })
         }
         held => held,
     }
@@ -243,14 +245,15 @@ fn held_in(query: &Query<'_>, tokens: Tokens, batch: u64, memory: Bytes) -> Resu
     };
     let most_requests = plan.most_requests();
     // What divides the memory itself knows whether the batch fits; its bytes only say where to look.
-    let (fits, known) = if let Some(fits) = plan.fits(memory)? {
-        (fits, reserved().ok())
+    let (served, known) = if let Some(served) = plan.fits(memory)? {
+        (served, reserved().ok())
     } else {
         let known = reserved()?;
-        (known.1 <= memory, Some(known))
+        (if known.1 <= memory { Served::Whole } else { Served::NoRoom }, Some(known))
     };
     let room = known.and_then(|(_, all)| memory.get().checked_sub(all.get()));
-    Ok(Held { fits, room, bytes: known.map(|(bytes, _)| bytes.get()), most_requests })
+    let (fits, is_only_refused) = (served == Served::Whole, served == Served::NotAdmitted);
+    Ok(Held { fits, is_only_refused, room, bytes: known.map(|(bytes, _)| bytes.get()), most_requests })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod differences;
 mod dtype;
 mod fit;
+mod fit_notes;
 mod formats;
 mod gpu;
 mod length;
@@ -29,6 +30,7 @@ mod vllm;
 
 pub(crate) use fit::reserved_each;
 pub use fit::{Room, largest_batch_in, largest_context_in, settings_in};
+pub use fit_notes::{Bound, Launch};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};
 pub use report::{EngineReport, Padding, PaddingOf, Unanswered};
@@ -71,6 +73,17 @@ pub(crate) struct Division {
     pub(crate) caches: Bytes,
     /// Slots of recurrent state of all groups; `None` where the engine makes no such pool.
     pub(crate) state_slots: Option<u64>,
+}
+
+/// Whether a launch runs a batch at once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Served {
+    /// It does.
+    Whole,
+    /// Its caches or state slots are too few.
+    NoRoom,
+    /// There is room, and the launch admits fewer requests.
+    NotAdmitted,
 }
 
 /// What an engine plans for one query. Made once, read for every figure.
@@ -157,8 +170,9 @@ pub(crate) trait Profile {
         self.padding()
     }
 
-    /// Whether the batch fits `memory`, where the engine divides it between pools; `None` where reserved bytes say it.
-    fn fits(&self, _memory: Bytes) -> Result<Option<bool>> {
+    /// Whether a launch with `memory` runs the batch at once, where the engine divides it between pools; `None` where reserved
+    /// bytes say it.
+    fn fits(&self, _memory: Bytes) -> Result<Option<Served>> {
         Ok(None)
     }
 

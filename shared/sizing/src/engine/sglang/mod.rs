@@ -27,11 +27,11 @@ use super::naive::Naive;
 use super::pipeline::{LayerRange, Surplus, fullest, rank_ranges};
 use super::shard::Split;
 use super::share::Share;
-use super::{Division, EngineKind, Figure, Padding, PaddingOf, Profile, Quantity, Query, needed};
+use super::{Division, EngineKind, Figure, Padding, PaddingOf, Profile, Quantity, Query, Served, needed};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::{Formats, Settings};
-use crate::state::ComponentKind;
+use crate::state::{ComponentKind, counted};
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens, group_digits};
 use launch::Launch;
@@ -372,7 +372,8 @@ impl Profile for SgLangPlan<'_> {
         let pages = empty.kv.plus(empty.index)?.plus(empty.window)?;
         if pages > Bytes::ZERO {
             let why = "each pool has one page more, which padded batches write to".to_owned();
-            found.push(Padding { what: format!("page of {} tokens", self.launch.page), bytes: pages, why });
+            let what = format!("page of {}", counted(self.launch.page, "token", "tokens"));
+            found.push(Padding { what, bytes: pages, why });
         }
         Ok(found)
     }
@@ -381,7 +382,7 @@ impl Profile for SgLangPlan<'_> {
         self.held_rows()
     }
 
-    fn fits(&self, memory: Bytes) -> Result<Option<bool>> {
+    fn fits(&self, memory: Bytes) -> Result<Option<Served>> {
         self.serves(memory).map(Some)
     }
 

@@ -1,7 +1,7 @@
 //! Slots of recurrent state: how many a launch makes, and what they leave to the caches (`_handle_max_mamba_cache`).
 
 use super::{SgLangPlan, group_digits, is_slot_state, requests};
-use crate::engine::{Profile, Quantity};
+use crate::engine::{Profile, Quantity, Served};
 use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
@@ -119,24 +119,28 @@ impl SgLangPlan<'_> {
 
     /// Whether `memory` on every rank makes pools that serve the batch, and admits its requests at once, in the engine's own
     /// arithmetic: tensors have a page more than their tokens, which no budget counts.
-    pub(super) fn serves(&self, memory: Bytes) -> Result<bool> {
-        let Some(shares) = self.shares(memory)? else { return Ok(false) };
+    pub(super) fn serves(&self, memory: Bytes) -> Result<Served> {
+        let Some(shares) = self.shares(memory)? else { return Ok(Served::NoRoom) };
         let n = self.query.need_context()?;
         let caches = self.ranks.iter().try_fold(Bytes::ZERO, |most, rank| {
             Ok::<_, Error>(most.max(self.caches_on(rank, Quantity::ResidentBytes, n)?))
         })?;
         if caches > shares.caches {
-            return Ok(false);
+            return Ok(Served::NoRoom);
         }
         let mut capacity = None;
         if self.ranks.iter().any(|rank| rank.pool.keeps_tokens()) {
-            let Ok(made) = self.of_budget(self.rank(), shares.caches.get()) else { return Ok(false) };
+            let Ok(made) = self.of_budget(self.rank(), shares.caches.get()) else {
+                return Ok(Served::NoRoom);
+            };
             if made.full < self.serving(n)?.full {
-                return Ok(false);
+                return Ok(Served::NoRoom);
             }
             capacity = Some(made.full);
         }
-        Ok(self.admitted_with(capacity, shares.slots)?.is_none_or(|most| self.share().requests <= most))
+        let most = self.admitted_with(capacity, shares.slots)?;
+        let admits = most.is_none_or(|most| self.share().requests <= most);
+        Ok(if admits { Served::Whole } else { Served::NotAdmitted })
     }
 
     /// What the figures of a model with recurrent state count, and what they cannot.
@@ -173,10 +177,10 @@ impl SgLangPlan<'_> {
             waiting => format!(" beside {waiting} that wait for drafts"),
         };
         let message = format!(
-            "not given; a launch gives {STATE_PARTS}/{} of the memory to states, {} slots and one more, {states}{waiting}, \
+            "not given; a launch gives {STATE_PARTS}/{} of the memory to states, {} and one more, {states}{waiting}, \
              whatever the batch, and the rest to caches; set state_slots for another division",
             STATE_PARTS + CACHE_PARTS,
-            group_digits(slots)
+            counted(slots, "slot", "slots")
         );
         Ok(Some(Warning::new("state_slots", message)))
     }
