@@ -108,11 +108,7 @@ impl Cells {
             );
             warnings.push(Warning::new("n_ubatch", message));
         }
-        let in_stream = if self.unified { query.batch.min(self.sequences).max(1) } else { 1 };
-        let needed = query.context.map(|context| context.get().saturating_mul(in_stream));
-        if let Some(needed) =
-            needed.filter(|needed| query.settings.n_ctx.is_some() && *needed > self.per_stream)
-        {
+        if let Some(needed) = self.missed(query) {
             let message = format!(
                 "{} cells in one stream, but {} are asked for; the figures are those of the {}",
                 group_digits(self.per_stream),
@@ -122,6 +118,13 @@ impl Cells {
             warnings.push(Warning::new("n_ctx", message));
         }
         warnings
+    }
+
+    /// Cells that the requests of one stream need, where a set context has fewer.
+    pub(super) fn missed(&self, query: &Query<'_>) -> Option<u64> {
+        let in_stream = if self.unified { query.batch.min(self.sequences).max(1) } else { 1 };
+        let needed = query.context?.get().saturating_mul(in_stream);
+        (query.settings.n_ctx.is_some() && needed > self.per_stream).then_some(needed)
     }
 
     /// Cells of one stream of a window cache: the window of every sequence that shares the stream, and the batch that

@@ -18,7 +18,7 @@ use crate::format::{KvFormat, StateFormat};
 use crate::mixer::Mixer;
 use crate::settings::{MlaStorage, Settings};
 use crate::warning::Warning;
-use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
+use crate::{Bytes, BytesPerToken, Error, Result, Tokens, group_digits};
 use cells::Cells;
 use layers::Cache;
 
@@ -116,6 +116,47 @@ impl<'q> LlamaPlan<'q> {
         };
         let terms: Vec<String> = caches().map(Cache::worked).collect();
         (!terms.is_empty()).then(|| format!("{}; {why}", terms.join(" + ")))
+    }
+
+    /// Why the classes of a model keep a part otherwise.
+    fn kept_by_class(&self, quantity: Quantity) -> Option<&'static str> {
+        let mixers = || self.query.architecture.classes().iter().flat_map(|class| &class.mixers);
+        Some(match quantity {
+            Quantity::KvBytes
+                if classes::layers_of_caches(self.query.architecture)
+                    .is_some_and(|layers| layers > self.query.architecture.layer_count() as u64) =>
+            {
+                "caches are made for as many layers as the encoder has"
+            }
+            Quantity::KvBytes | Quantity::WindowBytes
+                if classes::leaves_windows_unused(self.query.architecture) =>
+            {
+                "the window of this class is not used, so its layers keep every token"
+            }
+            Quantity::KvBytes
+                if self.settings.mla_storage == Some(MlaStorage::Expanded)
+                    && self.query.settings.mla_storage.is_none() =>
+            {
+                "K and V of every head are cached, not the latent"
+            }
+            Quantity::StateBytes if mixers().any(|mixer| matches!(mixer, Mixer::Recurrent(_))) => {
+                "the values of a convolution are f32, as all state is"
+            }
+            Quantity::IndexBytes
+                if self.caches.iter().any(|cache| cache.role == Role::Index && cache.ratio == 1)
+                    && mixers().filter_map(Mixer::index_keys).any(|keys| keys.pool.get() > 1) =>
+            {
+                "every token has cells of its own, where several share a key in the model"
+            }
+            Quantity::IndexBytes => "keys have the type of the K cache, without scales",
+            Quantity::CrossBytes
+                if classes::encoder_output(self.query.architecture)
+                    == Some(classes::EncoderOutput::Recomputed) =>
+            {
+                "each step computes K and V of the encoder's output again"
+            }
+            _ => return None,
+        })
     }
 
     /// Bytes of one more token of one request: caches with a free cell for it, padding averaged out.
@@ -264,44 +305,13 @@ impl Profile for LlamaPlan<'_> {
     }
 
     fn kept_otherwise(&self, quantity: Quantity) -> Vec<String> {
-        let mixers = || self.query.architecture.classes().iter().flat_map(|class| &class.mixers);
-        let why = match quantity {
-            Quantity::KvBytes
-                if classes::layers_of_caches(self.query.architecture)
-                    .is_some_and(|layers| layers > self.query.architecture.layer_count() as u64) =>
-            {
-                "caches are made for as many layers as the encoder has"
-            }
-            Quantity::KvBytes | Quantity::WindowBytes
-                if classes::leaves_windows_unused(self.query.architecture) =>
-            {
-                "the window of this class is not used, so its layers keep every token"
-            }
-            Quantity::KvBytes
-                if self.settings.mla_storage == Some(MlaStorage::Expanded)
-                    && self.query.settings.mla_storage.is_none() =>
-            {
-                "K and V of every head are cached, not the latent"
-            }
-            Quantity::StateBytes if mixers().any(|mixer| matches!(mixer, Mixer::Recurrent(_))) => {
-                "the values of a convolution are f32, as all state is"
-            }
-            Quantity::IndexBytes
-                if self.caches.iter().any(|cache| cache.role == Role::Index && cache.ratio == 1)
-                    && mixers().filter_map(Mixer::index_keys).any(|keys| keys.pool.get() > 1) =>
-            {
-                "every token has cells of its own, where several share a key in the model"
-            }
-            Quantity::IndexBytes => "keys have the type of the K cache, without scales",
-            Quantity::CrossBytes
-                if classes::encoder_output(self.query.architecture)
-                    == Some(classes::EncoderOutput::Recomputed) =>
-            {
-                "each step computes K and V of the encoder's output again"
-            }
-            _ => return Vec::new(),
-        };
-        vec![why.to_owned()]
+        let of_tokens = [Quantity::KvBytes, Quantity::IndexBytes, Quantity::WindowBytes];
+        let missed = self.cells.missed(self.query).filter(|_| of_tokens.contains(&quantity));
+        let too_few = missed.map(|needed| {
+            let own = group_digits(self.cells.per_stream);
+            format!("n_ctx gives a stream {own} cells, where {} are asked for", group_digits(needed))
+        });
+        too_few.into_iter().chain(self.kept_by_class(quantity).map(str::to_owned)).collect()
     }
 
     fn content(&self, quantity: Quantity) -> Result<Bytes> {
