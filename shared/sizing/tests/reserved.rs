@@ -3,9 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use crate::support::generated;
+use crate::support::{asked, generated};
 
-use kvscope_sizing::engine::{Engine, EngineKind, Query, reservation, reserved_bytes};
+use asked::{catalogued, report_of};
+use kvscope_sizing::engine::{Engine, EngineKind, Figure, Query, Rest, reservation, reserved_bytes};
 use kvscope_sizing::{Architecture, LayerClass, Mixer, Settings, StateModel, Tokens, read_config_value};
 
 /// The formats of a comparison.
@@ -142,4 +143,31 @@ fn engines_reserve_at_least_the_logical_bytes() {
     }
     assert!(compared > 1500, "{compared}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The parts of a report, with what blocks are wider than their pages, make what is reserved: DeepSeek-V4's groups of unequal width,
+/// and a state group that a draft layer leaves narrower.
+#[test]
+fn parts_of_a_report_add_up() {
+    let drafts =
+        [("context", "3024"), ("batch", "8"), ("num_speculative_tokens", "2"), ("draft_layers", "1")];
+    for (id, pairs) in [("deepseek-v4-flash", &drafts[..2]), ("qwen3.5-397b-a17b", &drafts[..])] {
+        let found = report_of(&catalogued(id), "vllm@0.33", pairs);
+        let of = |name: &str| found.figure(name.parse().unwrap()).and_then(Figure::whole).unwrap();
+        let parts =
+            ["kv_bytes", "window_bytes", "state_bytes", "index_bytes", "cross_bytes", "unused_width_bytes"];
+        assert!(of("unused_width_bytes") > 0, "{id}");
+        assert_eq!(parts.map(of).iter().sum::<u64>(), of("resident_bytes"), "{id}");
+    }
+}
+
+/// Where `n_ctx` has fewer cells than are asked for, that is why less is reserved.
+#[test]
+fn too_few_cells_are_the_reason() {
+    let chosen = asked::settings(&[("context", "100000"), ("n_ctx", "512")]);
+    let architecture = catalogued("llama-3.1-8b");
+    let query = Query::new(&architecture, "llama.cpp".parse().unwrap(), &chosen).unwrap();
+    let Rest::Less(bytes, why) = reservation(&query).unwrap().rest else { panic!("less is reserved") };
+    assert_eq!(bytes.get(), (100_000 - 512) * 131_072);
+    assert!(why.contains("n_ctx gives a stream 512 cells, where 100,000 are asked for"), "{why}");
 }

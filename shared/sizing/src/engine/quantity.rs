@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::state::counted;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 
 macro_rules! quantities {
@@ -53,6 +54,8 @@ quantities! {
     IndexBytes = "index_bytes", "index keys",
     /// Of the resident bytes: cross-attention.
     CrossBytes = "cross_bytes", "cross-attention",
+    /// Of the resident bytes: what blocks are wider than the pages of the group that has them.
+    UnusedWidthBytes = "unused_width_bytes", "unused width of blocks",
     /// What the engine says that one request of `max_model_len` needs.
     NeededBytesOneRequest = "needed_bytes_one_request", "Needed by one request of the longest length",
     /// Requests of `max_model_len` that fit the pool.
@@ -156,8 +159,14 @@ impl Serialize for Figure {
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = match self {
+            Self::Tokens(_) => "token",
+            Self::Blocks(_) => "block",
+            Self::Requests(_) => "request",
+            _ => self.unit(),
+        };
         match self.whole() {
-            Some(whole) => write!(f, "{} {}", crate::group_digits(whole), self.unit()),
+            Some(whole) => f.write_str(&counted(whole, one, self.unit())),
             None => write!(f, "{} {}", self.as_f64(), self.unit()),
         }
     }

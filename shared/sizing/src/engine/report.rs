@@ -3,7 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Engine, Figure, Quantity};
+use super::{Engine, EngineKind, Figure, Quantity};
+use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Bytes, Tokens};
 
@@ -65,12 +66,17 @@ impl EngineReport {
 
     /// The words for a figure, with the longest length that it is for.
     pub fn label(&self, quantity: Quantity) -> String {
-        let words = quantity.label();
+        let words = match (quantity, self.engine.kind()) {
+            (Quantity::ResidentBytes, EngineKind::Logical) => "Resident, the batch",
+            _ => quantity.label(),
+        };
         match (quantity, self.max_model_len) {
             (Quantity::EstimatedMaxModelLen, Some(longest)) => {
                 format!("{words}, at most max_model_len {longest}")
             }
-            (_, Some(longest)) => words.replace("the longest length", &format!("{longest} tokens")),
+            (_, Some(longest)) => {
+                words.replace("the longest length", &counted(longest.get(), "token", "tokens"))
+            }
             (_, None) => words.to_owned(),
         }
     }

@@ -134,7 +134,7 @@ pub fn reservation(query: &Query<'_>) -> Result<Reservation> {
     }
     if reserved > named {
         let reserved = Bytes::new(reserved.get() - named.get());
-        let what = "unused width of blocks";
+        let what = Quantity::UnusedWidthBytes.label();
         let worked = plan.unused_width_worked()?;
         parts.push(ReservedPart { what, logical: Bytes::ZERO, reserved, worked });
     }

@@ -4,6 +4,7 @@ use super::pool::PoolTokens;
 use super::{SgLangPlan, is_slot_state};
 use crate::engine::shard::quantity_of;
 use crate::engine::{Padding, Profile, Quantity};
+use crate::state::counted;
 use crate::{Bytes, Error, Result, StateComponent, Tokens};
 
 impl SgLangPlan<'_> {
@@ -57,7 +58,7 @@ impl SgLangPlan<'_> {
             (
                 "last pages",
                 pages,
-                format!("caches take whole pages of {} tokens", self.launch.page),
+                format!("caches take whole pages of {}", counted(self.launch.page, "token", "tokens")),
             ),
             (
                 "windows kept in full",

@@ -156,6 +156,7 @@ impl Profile for VllmPlan<'_> {
             Quantity::FixedBytesPerRequest => Figure::Bytes(self.fixed()?),
             Quantity::ResidentBytes => Figure::Bytes(self.resident()?),
             part if part.is_of_resident() => Figure::Bytes(self.part(part)?),
+            Quantity::UnusedWidthBytes => Figure::Bytes(self.unused_width()?),
             Quantity::NeededBytesOneRequest => Figure::Bytes(self.needed_bytes(self.longest()?)?),
             Quantity::MaxConcurrency => Figure::Ratio(self.max_concurrency(self.longest()?)?),
             Quantity::LoggedKvTokens => Figure::Tokens(Tokens::new(self.logged_tokens(self.longest()?)?)),

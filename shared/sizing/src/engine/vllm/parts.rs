@@ -59,7 +59,15 @@ impl VllmPlan<'_> {
         total.times(self.batch)
     }
 
-    /// The same without what holds no state: the rows of [`Self::held_rows`].
+    /// Bytes of those blocks that no part has.
+    pub(super) fn unused_width(&self) -> Result<Bytes> {
+        let parts = Quantity::PARTS
+            .into_iter()
+            .try_fold(Bytes::ZERO, |sum, quantity| sum.plus(self.part(quantity)?))?;
+        Ok(Bytes::new(self.resident()?.get().saturating_sub(parts.get())))
+    }
+
+    /// The same of a part without what holds no state: the rows of [`Self::held_rows`].
     pub(super) fn content_of(&self, quantity: Quantity) -> Result<Bytes> {
         let length = self.context.ok_or_else(|| needed("context"))?.get();
         let mut total = Bytes::ZERO;
