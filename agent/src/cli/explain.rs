@@ -3,7 +3,8 @@ use std::fmt::Write as _;
 use clap::Args;
 use kvscope_sizing::engine::{EngineKind, EngineReport, Query, Reservation, reservation, size_in_engine};
 use kvscope_sizing::{
-    Bytes, Derivation, Growth, PublishedFigure, Reads, StateModel, Tokens, UnitSystem, Warning, counted,
+    Bytes, BytesPerToken, Derivation, Growth, PublishedFigure, Reads, StateModel, Tokens, UnitSystem,
+    Warning, counted,
 };
 use serde::Serialize;
 
@@ -39,6 +40,11 @@ struct Report<'m> {
     confidence: Option<&'m str>,
     steps: Vec<ComponentStep>,
     resident_bytes: Bytes,
+    slope_bytes_per_token: BytesPerToken,
+    fixed_bytes: Bytes,
+    read_bytes_per_step: Option<Bytes>,
+    persisted_bytes: Option<Bytes>,
+    transfer_bytes: Option<Bytes>,
     published: Vec<Published<'m>>,
     warnings: Vec<Warning>,
     /// What the chosen engine reserves for the same request, and where its padding goes.
@@ -104,6 +110,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         confidence: model.entry.map(|entry| entry.confidence.as_str()),
         steps: steps(&state, n, batch).map_err(|error| model.failure(&error))?,
         resident_bytes: size.resident_bytes.unwrap_or_default(),
+        slope_bytes_per_token: size.slope_bytes_per_token,
+        fixed_bytes: size.fixed_bytes,
+        read_bytes_per_step: size.read_bytes_per_step,
+        persisted_bytes: size.persisted_bytes,
+        transfer_bytes: size.transfer_bytes,
         published: model.entry.map_or(Vec::new(), |entry| entry.published.iter().map(published).collect()),
         warnings,
         reserved,
@@ -174,6 +185,17 @@ fn text(report: &Report<'_>) -> String {
     }
     let shown = report.resident_bytes.display(UnitSystem::Decimal);
     add(&mut text, format!("\nresident: {} ({shown})", report.resident_bytes));
+    let slope = report.slope_bytes_per_token.exact();
+    add(&mut text, format!("slope: {slope}, fixed: {}, of one request", report.fixed_bytes));
+    for (what, bytes) in [
+        ("read by one decode step", report.read_bytes_per_step),
+        ("kept by a disk prefix store", report.persisted_bytes),
+        ("sent from prefill to decode", report.transfer_bytes),
+    ] {
+        if let Some(bytes) = bytes {
+            add(&mut text, format!("{what}: {bytes}"));
+        }
+    }
     if let Some(beside) = &report.reservation {
         if let Some(reserved) =
             report.reserved.as_ref().filter(|_| beside.engine.kind() != EngineKind::Logical)

@@ -10,13 +10,14 @@ use crate::output::Figures;
 /// Both accountings part by part with the arithmetic of the reserved one, then what lies between them by its reasons.
 pub(super) fn reserved_text(beside: &Reservation) -> String {
     let name = match (beside.engine.kind(), beside.ranks) {
-        (EngineKind::Logical, 1) => "one rank".to_owned(),
+        (EngineKind::Logical, 1) => "as set".to_owned(),
         (EngineKind::Logical, ranks) => format!("one rank of {ranks}"),
         (_, 1) => format!("reserved by {}", beside.engine),
         (_, ranks) => format!("reserved by {}, one rank of {ranks}", beside.engine),
     };
     let logical = if beside.ranks > 1 { "logical, whole model" } else { "logical" };
-    let mut parts = Figures::new(1, &["part", logical, name.as_str(), "reserved as"]).text_last();
+    let how = if beside.engine.kind() == EngineKind::Logical { "which is" } else { "reserved as" };
+    let mut parts = Figures::new(1, &["part", logical, name.as_str(), how]).text_last();
     let or_none = |worked: &Option<String>| worked.clone().unwrap_or_default();
     for part in &beside.parts {
         let row = [part.what.to_owned(), part.logical.to_string(), part.reserved.to_string()];

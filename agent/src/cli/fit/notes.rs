@@ -27,9 +27,7 @@ fn lines(fit: &Fit) -> Vec<String> {
         lines.push(format!("{bytes} of the memory are {why}"));
     }
     if let Some(launch) = &fit.launch {
-        let tokens = launch
-            .cache_tokens
-            .map_or(String::new(), |tokens| format!(", {}", counted(tokens.get(), "token", "tokens")));
+        let tokens = launch.cache_tokens.map_or(String::new(), |tokens| format!(", {}", tokens.counted()));
         let most = launch.max_running_requests.map_or(String::new(), |most| {
             format!("; it admits {} at once", counted(most, "request", "requests"))
         });
@@ -43,7 +41,7 @@ fn lines(fit: &Fit) -> Vec<String> {
         let requests = fit.batch;
         lines.push(format!(
             "the launch makes pools for more requests than these; with --set max_running_requests={requests} {} fit",
-            counted(tokens.get(), "token", "tokens")
+            tokens.counted()
         ));
     }
     for at in &fit.batches {

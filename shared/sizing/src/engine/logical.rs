@@ -226,9 +226,8 @@ impl Profile for DensePlan<'_> {
     }
 
     fn layers_holding(&self, quantity: Quantity) -> Option<u64> {
-        let drafts = self.rules.settings.draft_layers.is_some_and(|drafts| drafts > 0);
         let mut parts = self.parts_of(quantity);
-        let (first, layers) = parts.next().filter(|_| !drafts)?;
+        let (first, layers) = parts.next()?;
         parts.try_fold(layers, |sum, (kept, layers)| (kept.growth == first.growth).then_some(sum + layers))
     }
 
@@ -237,12 +236,13 @@ impl Profile for DensePlan<'_> {
         own.map(|(_, why)| (*why).to_owned()).collect()
     }
 
-    /// Of compressed entries, which are whole groups of tokens, and of windows in blocks.
+    /// Of compressed entries, which are whole groups of tokens, of windows in blocks, and of states of several tensors.
     fn arithmetic(&self, quantity: Quantity) -> Result<Option<String>> {
         let groups =
             self.parts_of(quantity).any(|(kept, _)| matches!(kept.growth, Growth::Compressed { .. }));
         let in_blocks = quantity == Quantity::WindowBytes && self.rules.windows == WindowBlocks::OneMore;
-        if groups || in_blocks { self.terms(quantity) } else { Ok(None) }
+        let tensors = quantity == Quantity::StateBytes && self.parts_of(quantity).nth(1).is_some();
+        if groups || in_blocks || tensors { self.terms(quantity) } else { Ok(None) }
     }
 
     fn terms(&self, quantity: Quantity) -> Result<Option<String>> {

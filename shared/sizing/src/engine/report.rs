@@ -4,7 +4,6 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{Engine, EngineKind, Figure, Quantity};
-use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Bytes, Tokens};
 
@@ -74,9 +73,7 @@ impl EngineReport {
             (Quantity::EstimatedMaxModelLen, Some(longest)) => {
                 format!("{words}, at most max_model_len {longest}")
             }
-            (_, Some(longest)) => {
-                words.replace("the longest length", &counted(longest.get(), "token", "tokens"))
-            }
+            (_, Some(longest)) => words.replace("the longest length", &longest.counted()),
             (_, None) => words.to_owned(),
         }
     }
