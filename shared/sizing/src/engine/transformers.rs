@@ -77,7 +77,7 @@ impl Rules {
     }
 
     fn expands(self, architecture: &Architecture) -> bool {
-        let mut latents = mixers(architecture).filter(|mixer| latent(mixer).is_some());
+        let mut latents = architecture.mixers().filter(|mixer| latent(mixer).is_some());
         latents.any(|mixer| match mixer {
             Mixer::Dsa { .. } => !self.indexed_latents,
             _ => !self.latents,
@@ -95,7 +95,7 @@ impl Rules {
             _ => false,
         };
         let settings = &mut rules.settings;
-        if settings.state_dtype.is_none() && mixers(architecture).any(is_wide) {
+        if settings.state_dtype.is_none() && architecture.mixers().any(is_wide) {
             settings.state_dtype = Some(StateFormat::F32);
             rules.otherwise.push((Quantity::StateBytes, "a recurrent state is kept in f32"));
         } else if settings.state_dtype.is_none() && architecture.recurrent_dtype().is_some() {
@@ -112,7 +112,7 @@ impl Rules {
 /// Compressed entries have the model's dtype, and compressors keep what their open group has (`DeepseekV4HCACache` and
 /// `DeepseekV4CSACache` of 5.20, whose tensors were counted).
 fn keep_plain_entries(architecture: &Architecture, rules: &mut DenseRules) {
-    if !mixers(architecture).any(|mixer| matches!(mixer, Mixer::Compressed(_))) {
+    if !architecture.mixers().any(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         return;
     }
     if rules.settings.kv_dtype.is_none() {
@@ -145,12 +145,8 @@ fn has_class(architecture: &Architecture, prefix: &str) -> bool {
     architecture.model_type().is_some_and(|class| class.starts_with(prefix))
 }
 
-fn mixers(architecture: &Architecture) -> impl Iterator<Item = &Mixer> {
-    architecture.classes().iter().flat_map(|class| &class.mixers)
-}
-
 fn latents(architecture: &Architecture) -> impl Iterator<Item = &Latent> {
-    mixers(architecture).filter_map(latent)
+    architecture.mixers().filter_map(latent)
 }
 
 /// The first field that the expanded form of an MLA layer needs and does not have.

@@ -65,30 +65,20 @@ const PATTERNS: &[Pattern] = &[
 
 /// Those of DeepSeek-V4's and V4.1's pools (0.5.23, `DSV4PoolConfigurator`).
 const V4_PATTERNS: &[Pattern] = &[
-    of_v4(SIZING, Topic::WindowTokens, " swa_tokens=", Unit::Tokens, ""),
-    of_v4(CALCULATION, Topic::PoolBudget, "available_bytes=", Unit::GiB, "GB"),
-    of_v4(CALCULATION, Topic::RingBytes, "c128_state_fixed=", Unit::GiB, "GB"),
-    of_v4(CALCULATION, Topic::WindowBudget, "swa_fixed=", Unit::GiB, "GB"),
-    of_v4(CALCULATION, Topic::FullTokens, " full_token=", Unit::Tokens, ""),
-    of_v4(SIZES, Topic::FullTokens, " full=", Unit::Tokens, ""),
-    of_v4(SIZES, Topic::WindowTokens, " swa=", Unit::Tokens, ""),
-    of_v4(SIZES, Topic::SparseEntries, " c4=", Unit::Entries, ""),
-    of_v4(SIZES, Topic::DenseEntries, " c128=", Unit::Entries, ""),
-    of_v4(SIZES, Topic::CompressorRows, " c4_state=", Unit::Rows, ""),
+    Pattern::within(SIZING, Topic::WindowTokens, " swa_tokens=", Unit::Tokens, ""),
+    Pattern::within(CALCULATION, Topic::PoolBudget, "available_bytes=", Unit::GiB, "GB"),
+    Pattern::within(CALCULATION, Topic::RingBytes, "c128_state_fixed=", Unit::GiB, "GB"),
+    Pattern::within(CALCULATION, Topic::WindowBudget, "swa_fixed=", Unit::GiB, "GB"),
+    Pattern::within(CALCULATION, Topic::FullTokens, " full_token=", Unit::Tokens, ""),
+    Pattern::within(SIZES, Topic::FullTokens, " full=", Unit::Tokens, ""),
+    Pattern::within(SIZES, Topic::WindowTokens, " swa=", Unit::Tokens, ""),
+    Pattern::within(SIZES, Topic::SparseEntries, " c4=", Unit::Entries, ""),
+    Pattern::within(SIZES, Topic::DenseEntries, " c128=", Unit::Entries, ""),
+    Pattern::within(SIZES, Topic::CompressorRows, " c4_state=", Unit::Rows, ""),
 ];
 const SIZING: &str = "DSV4 SWA sizing:";
 const CALCULATION: &str = "DSV4 memory calculation:";
 const SIZES: &str = "DSV4 pool sizes:";
-
-const fn of_v4(
-    within: &'static str,
-    topic: Topic,
-    before: &'static str,
-    unit: Unit,
-    after: &'static str,
-) -> Pattern {
-    Pattern { topic, within, before, unit, after }
-}
 
 const KEYS: &[Key] = &[
     ("tp_size", "tp", plain),

@@ -98,6 +98,17 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) const fn new(topic: Topic, before: &'static str, unit: Unit, after: &'static str) -> Self {
-        Self { topic, within: "", before, unit, after }
+        Self::within("", topic, before, unit, after)
+    }
+
+    /// A figure of a line in which the text `within` must stand as well.
+    pub(super) const fn within(
+        within: &'static str,
+        topic: Topic,
+        before: &'static str,
+        unit: Unit,
+        after: &'static str,
+    ) -> Self {
+        Self { topic, within, before, unit, after }
     }
 }

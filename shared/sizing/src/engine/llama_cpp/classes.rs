@@ -69,7 +69,7 @@ const KEEPS_HEADS: [&str; 2] = ["minicpm3", "plm"];
 
 /// Whether llama.cpp keeps K and V of every head of this model's latents.
 pub(super) fn keeps_heads_of_latents(architecture: &Architecture) -> bool {
-    let has_latents = || architecture.classes().iter().flat_map(|class| &class.mixers).any(is_latent);
+    let has_latents = || architecture.mixers().any(is_latent);
     let by_class = architecture.model_type().is_some_and(|class| KEEPS_HEADS.contains(&class));
     (by_class || architecture.latents_as_heads()) && has_latents()
 }
@@ -183,7 +183,7 @@ fn with_unused(mut found: Vec<Warning>, settings: &Settings) -> Vec<Warning> {
 
 /// Whether the class has windows that llama.cpp does not use.
 pub(super) fn leaves_windows_unused(architecture: &Architecture) -> bool {
-    let mut mixers = architecture.classes().iter().flat_map(|class| &class.mixers);
+    let mut mixers = architecture.mixers();
     architecture.model_type().is_some_and(|class| WINDOW_UNUSED.contains(&class))
         && mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. }))
 }

@@ -120,7 +120,7 @@ impl<'q> LlamaPlan<'q> {
 
     /// Why the classes of a model keep a part otherwise.
     fn kept_by_class(&self, quantity: Quantity) -> Option<&'static str> {
-        let mixers = || self.query.architecture.classes().iter().flat_map(|class| &class.mixers);
+        let mixers = || self.query.architecture.mixers();
         Some(match quantity {
             Quantity::KvBytes
                 if classes::layers_of_caches(self.query.architecture)
