@@ -2,10 +2,20 @@
 
 use serde_json::Value;
 
+use crate::browser::Browser;
 use crate::page::Page;
+use crate::static_host;
+
+/// Opens a view of the static page whose downloads are kept in place of being saved.
+pub async fn open(browser: &Browser, query: &str) -> Page {
+    let address = static_host::start().await;
+    let page = browser.open(&format!("{}/?{query}", address.trim_end_matches('/'))).await;
+    keep_downloads(&page).await;
+    page
+}
 
 /// Keeps downloads and what is copied in the page in place of saving them.
-pub async fn keep_downloads(page: &Page) {
+async fn keep_downloads(page: &Page) {
     let keep = "window.taken = {};
         const make = URL.createObjectURL;
         let last = null;

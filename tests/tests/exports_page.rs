@@ -7,17 +7,8 @@ mod in_chromium {
 
     use kvscope_tests::browser::Browser;
     use kvscope_tests::command_line::{kvscope, size};
-    use kvscope_tests::downloads::{export, keep_downloads};
+    use kvscope_tests::downloads::{export, open};
     use kvscope_tests::page::Page;
-    use kvscope_tests::static_host;
-
-    /// Opens a view whose downloads are kept in place of being saved.
-    async fn open(browser: &Browser, query: &str) -> Page {
-        let address = static_host::start().await;
-        let page = browser.open(&format!("{}/?{query}", address.trim_end_matches('/'))).await;
-        keep_downloads(&page).await;
-        page
-    }
 
     /// The command line's file. The font is in its drawings alone, so it is taken out.
     fn chart(arguments: &[&str], day: &str, ending: &str) -> String {

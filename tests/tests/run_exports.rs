@@ -64,18 +64,11 @@ fn a_runs_figures_are_files_whether_it_is_stored_or_a_file() {
 
 mod in_chromium {
     use kvscope_tests::browser::Browser;
-    use kvscope_tests::downloads::{export, keep_downloads};
+    use kvscope_tests::downloads::{export, open};
     use kvscope_tests::page::Page;
-    use kvscope_tests::{selectors, static_host};
+    use kvscope_tests::selectors;
 
     use super::*;
-
-    async fn open(browser: &Browser, query: &str) -> Page {
-        let address = static_host::start().await;
-        let page = browser.open(&format!("{}/?{query}", address.trim_end_matches('/'))).await;
-        keep_downloads(&page).await;
-        page
-    }
 
     async fn text(page: &Page, stem: &str, way: &str, ending: &str) -> String {
         export(page, stem, way, ending).await.as_str().expect("text").to_owned()
