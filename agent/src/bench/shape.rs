@@ -1,6 +1,6 @@
 //! The widths of one layer of a form, as a kernel needs them: plain numbers, no sources.
 
-use kvscope_sizing::{IndexFormat, KvFormat, StateFormat};
+use kvscope_sizing::{IndexFormat, KvFormat, StateFormat, Tokens};
 
 /// A form of state with the widths of one layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,26 +38,34 @@ pub struct GqaShape {
     pub v_format: KvFormat,
 }
 
-/// The tokens of a request that a layer keeps, all of which a step reads.
+/// The tokens of a request that a layer keeps and a step reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TokenRange {
     /// Every one.
     All,
     /// The last so many.
     Window(u64),
-    /// Those of the current chunk of so many, at its fullest.
+    /// Those of the current chunk of so many. Room is held for its fullest moment.
     Chunk(u64),
     /// Those of an encoder's output, whatever the context.
     Encoder(u64),
 }
 
 impl TokenRange {
-    /// Tokens kept at a context.
-    pub fn tokens(self, context: u64) -> u64 {
+    /// Tokens that room is held for at a context.
+    pub fn kept(self, context: u64) -> u64 {
         match self {
             Self::All => context,
             Self::Window(limit) | Self::Chunk(limit) => context.min(limit),
             Self::Encoder(tokens) => tokens,
+        }
+    }
+
+    /// Tokens that a step at a context reads.
+    pub fn read(self, context: u64) -> u64 {
+        match self {
+            Self::Chunk(chunk) => Tokens::new(context).in_chunk(Tokens::new(chunk)).get(),
+            _ => self.kept(context),
         }
     }
 }

@@ -65,7 +65,9 @@ struct ComponentStep {
     derivation: Derivation,
     entries: Option<u64>,
     bytes: Bytes,
-    /// Entries of a layer that one decode step reads; null where it reads everything.
+    #[serde(skip)]
+    reads: Reads,
+    /// Entries of a layer that one decode step reads; null where there are no entries.
     read_entries: Option<u64>,
     read_bytes_per_step: Bytes,
 }
@@ -144,10 +146,8 @@ fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Ve
             entries: (!matches!(component.growth, Growth::Constant { .. }))
                 .then(|| component.growth.entries(n)),
             bytes: component.bytes(n)?.times(part.layers)?.times(batch)?,
-            read_entries: match component.reads {
-                Reads::Everything => None,
-                Reads::TopEntries(limit) => Some(component.growth.entries(n).min(limit)),
-            },
+            reads: component.reads,
+            read_entries: component.read_entries(n),
             read_bytes_per_step: component.read_bytes(n)?.times(part.layers)?.times(batch)?,
         })
     };
@@ -172,15 +172,8 @@ fn text(report: &Report<'_>) -> String {
         let batch = if report.batch == 1 { String::new() } else { format!(" × {} requests", report.batch) };
         let layers = counted(step.layers, "layer", "layers");
         add(&mut text, format!("  {entries}{layers}{batch}: {}", step.bytes));
-        if let Some(read) = step.read_entries {
-            let read = counted(read, "entry", "entries");
-            add(
-                &mut text,
-                format!(
-                    "  a step reads {read} (at most top_k) × {layers}{batch}: {}",
-                    step.read_bytes_per_step
-                ),
-            );
+        if let Some(read) = read_words(step) {
+            add(&mut text, format!("  a step reads {read} × {layers}{batch}: {}", step.read_bytes_per_step));
         }
     }
     let shown = report.resident_bytes.display(UnitSystem::Decimal);
@@ -214,6 +207,16 @@ fn text(report: &Report<'_>) -> String {
         add(&mut text, format!("  {source}"));
     }
     text
+}
+
+/// What a step reads, where it may be less than what is kept.
+fn read_words(step: &ComponentStep) -> Option<String> {
+    let why = match (step.reads, step.growth) {
+        (Reads::TopEntries(_), _) => "at most top_k",
+        (Reads::Everything, Growth::Chunk { .. }) => "of the current chunk",
+        (Reads::Everything, _) => return None,
+    };
+    Some(format!("{} ({why})", counted(step.read_entries?, "entry", "entries")))
 }
 
 fn entry_words(step: &ComponentStep, entries: u64) -> String {

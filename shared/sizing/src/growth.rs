@@ -18,8 +18,8 @@ pub enum Growth {
         /// Entries that are kept.
         window: Tokens,
     },
-    /// One entry a token, at most one chunk of them. That a chunk empties at its boundary is left out: memory must
-    /// hold the fullest moment.
+    /// One entry a token, at most one chunk of them. That a chunk begins anew at its boundary is left out of what is kept:
+    /// memory must hold the fullest moment.
     Chunk {
         /// Bytes of one entry.
         entry: Bytes,
@@ -60,6 +60,15 @@ impl Growth {
             Self::Chunk { chunk, .. } => n.get().min(chunk.get()),
             Self::Compressed { ratio, .. } => n.get() / ratio.get().max(1),
             Self::Constant { .. } => 0,
+        }
+    }
+
+    /// Entries in reach of the `n`-th token, itself among them. Fewer than are kept where a chunk has begun anew: memory
+    /// holds its fullest moment, a step reads what it has.
+    pub fn entries_in_reach(&self, n: Tokens) -> u64 {
+        match *self {
+            Self::Chunk { chunk, .. } => n.in_chunk(chunk).get(),
+            _ => self.entries(n),
         }
     }
 

@@ -148,9 +148,16 @@ impl StateComponent {
 
     /// Bytes that one decode step at `n` tokens reads of it.
     pub fn read_bytes(&self, n: Tokens) -> Result<Bytes> {
-        match self.reads {
-            Reads::Everything => self.bytes(n),
-            Reads::TopEntries(limit) => self.growth.entry().times(self.growth.entries(n).min(limit)),
+        self.read_entries(n).map_or_else(|| self.bytes(n), |entries| self.growth.entry().times(entries))
+    }
+
+    /// Entries of one layer that one decode step at `n` tokens reads; none where there are no entries.
+    pub fn read_entries(&self, n: Tokens) -> Option<u64> {
+        let in_reach = self.growth.entries_in_reach(n);
+        match (self.growth, self.reads) {
+            (Growth::Constant { .. }, _) => None,
+            (_, Reads::Everything) => Some(in_reach),
+            (_, Reads::TopEntries(limit)) => Some(in_reach.min(limit)),
         }
     }
 }

@@ -147,7 +147,10 @@ fn the_document_says_what_a_step_reads() {
                     (Some(cap), Some(_)) => cap.get().min(n),
                     (None, Some(tokens)) => n / tokens,
                 };
-                let read = row.decode_reads.at_most.map_or(entries, |most| most.min(entries));
+                let read = match (row.decode_reads.entries, row.prefix_hit.tokens) {
+                    (ReadRule::CurrentChunk, Some(chunk)) => (n - 1) % chunk.get() + 1,
+                    _ => row.decode_reads.at_most.map_or(entries, |most| most.min(entries)),
+                };
                 total += read * row.entry_bytes.get() * row.layers.len() as u64;
             }
             let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();

@@ -240,8 +240,8 @@ fn a_key_that_stands_twice_is_told_and_the_last_value_counts() {
 /// The text model's own fields count; an outer field that says otherwise is named beside them.
 #[test]
 fn an_outer_field_that_contradicts_the_text_models_is_told() {
-    let mut config = json!({"model_type": "both", "head_dim": 128, "hidden_size": 4096, "num_key_value_heads": 8.0,
-        "text_config": {"model_type": "text", "num_hidden_layers": 1, "num_attention_heads": 8,
+    let mut config = json!({"model_type": "llava", "head_dim": 128, "hidden_size": 4096, "num_key_value_heads": 8.0,
+        "text_config": {"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 8,
                         "num_key_value_heads": 8, "head_dim": 64, "hidden_size": 512, "dtype": "bfloat16"}});
     let (bytes, warnings) = slope(&config);
     assert_eq!(bytes, 2 * 8 * 64 * 2);

@@ -88,6 +88,20 @@ fn a_chunk_is_sent_as_far_as_it_is_live() {
     }
 }
 
+/// The token at position n - 1 attends to positions of its own chunk up to itself (transformers 5.24, `chunked_overlay` of
+/// `masking_utils.py`: `kv_idx // chunk_size == q_idx // chunk_size`); what is kept stays at the fullest moment.
+#[test]
+fn a_step_reads_as_much_of_a_chunk_as_its_token_sees() {
+    let state = state("llama-4-scout", &[]);
+    for (n, seen, kept) in
+        [(1, 1, 1), (8_191, 8_191, 8_191), (8_192, 8_192, 8_192), (8_193, 1, 8_192), (100_000, 1_696, 8_192)]
+    {
+        let bytes = |of_chunk: u64| 4_096 * (12 * n + 36 * of_chunk);
+        assert_eq!(state.read_per_step(Tokens::new(n), 1).unwrap().get(), bytes(seen), "{n}");
+        assert_eq!(state.resident(Tokens::new(n), 1).unwrap().get(), bytes(kept), "{n}");
+    }
+}
+
 /// A window of 4,096 tokens with checkpoints every 10,000 tokens of 25,000: two whole windows, and the last window of
 /// which nothing is kept yet. Every 1,000 tokens: every entry once.
 #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use kvscope_sizing::{Unknown, catalogue, read_config_object};
+use kvscope_sizing::{Unknown, catalogue, read_config_object, read_config_text};
 use serde_json::{Value, json};
 
 const CASES: [&str; 4] = [
@@ -121,4 +121,18 @@ fn a_checkpoints_format_that_is_not_read_is_left_to_the_engine() {
     assert!(told[0].contains("left to the engine"), "{told:?}");
     let refused = read_config_object(&config, Unknown::Refuse).unwrap_err().to_string();
     assert!(refused.contains("left to the engine") && !refused.contains("no rule knows"), "{refused}");
+}
+
+/// A class of the reader's own is read by its fields, as engines that load remote code would not; `--strict` does not refuse
+/// it, as none of its fields is in doubt.
+#[test]
+fn a_class_that_nobody_knows_is_told() {
+    let of = |class: &str| {
+        let config = json!({"model_type": class, "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": 64,
+            "num_key_value_heads": 2, "dtype": "bfloat16"});
+        let architecture = read_config_text(&config.to_string(), Unknown::Refuse).unwrap();
+        architecture.warnings().iter().map(|warning| warning.field.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("llama"), [""; 0]);
+    assert_eq!(of("llama9"), ["model_type"]);
 }

@@ -256,8 +256,8 @@ fn a_shape_that_no_layer_of_a_pattern_has_is_no_doubt() {
 
 #[test]
 fn an_indexer_that_chooses_nothing_says_what_is_read() {
-    let indexed = json!({"model_type": "own", "kv_lora_rank": 512, "qk_rope_head_dim": 64, "index_head_dim": 128,
-        "index_n_heads": 64, "index_topk": 0});
+    let indexed = json!({"model_type": "deepseek_v32", "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+        "index_head_dim": 128, "index_n_heads": 64, "index_topk": 0});
     let (_, warnings) = slope(&with(&plain(), &indexed));
     assert_eq!(warnings, "index_topk: 0; a decode step is taken to read every token");
 }

@@ -77,7 +77,7 @@ fn format_of(shape: &GqaShape) -> Result<gqa::Format, BenchError> {
 
 impl super::Kernel for Paged {
     fn layout(&self, context: u64, batch: u64) -> Result<Layout, BenchError> {
-        let tokens = self.range.tokens(context);
+        let tokens = self.range.kept(context);
         let (page_tokens, page_bytes) =
             (self.kernel.page_tokens() as u64, self.kernel.page_values() as u64 * 2);
         let pages = tokens.div_ceil(page_tokens);
@@ -127,15 +127,15 @@ impl PagedCase {
             usize::try_from(value)
                 .map_err(|_| BenchError::Shape(format!("{value} is too large for this machine")))
         };
-        let tokens = range.tokens(order.context);
-        let (layers, context, requests) = (size(order.layers)?, size(tokens)?, size(order.batch)?);
+        let (kept, context) = (size(range.kept(order.context))?, size(range.read(order.context))?);
+        let (layers, requests) = (size(order.layers)?, size(order.batch)?);
         if layers == 0 || context == 0 || requests == 0 {
             return Err(BenchError::Shape("layers, context and batch must be at least 1".to_owned()));
         }
-        let pages_a_request = context.div_ceil(kernel.page_tokens());
-        let pages = pages_a_request.checked_mul(requests).ok_or_else(|| {
-            BenchError::Shape(format!("{requests} requests of {context} tokens are too many"))
-        })?;
+        let pages_a_request = kept.div_ceil(kernel.page_tokens());
+        let pages = pages_a_request
+            .checked_mul(requests)
+            .ok_or_else(|| BenchError::Shape(format!("{requests} requests of {kept} tokens are too many")))?;
 
         let before = memory::resident();
         let shape = StateShape { layers, pages, page_values: kernel.page_values() };

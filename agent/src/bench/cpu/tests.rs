@@ -91,7 +91,7 @@ fn windows_and_encoders_hold_what_they_say_whatever_the_context() {
         let layout = crate::bench::cpu::Kernel::layout(&shape, context, 1).unwrap();
         // Whole pages of 16 tokens of 8 heads of 64 + 64 values of 2 bytes.
         assert_eq!(layout.layer_bytes, tokens * 2048);
-        assert_eq!(layout.layer_bytes - layout.padding_bytes, range.tokens(context) * 2048);
+        assert_eq!(layout.layer_bytes - layout.padding_bytes, range.kept(context) * 2048);
     }
 }
 

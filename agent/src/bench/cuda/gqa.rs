@@ -178,7 +178,7 @@ impl Gqa {
 
 impl Plan for Gqa {
     fn layout(&self, context: u64, batch: u64) -> Result<Layout, BenchError> {
-        let [tokens] = sizes(self, [self.range.tokens(context)])?;
+        let [tokens] = sizes(self, [self.range.kept(context)])?;
         let pages = tokens.div_ceil(PAGE_TOKENS);
         let padding = (pages * PAGE_TOKENS - tokens) * (self.page_bytes() / PAGE_TOKENS);
         Ok(Layout {
@@ -191,13 +191,13 @@ impl Plan for Gqa {
     }
 
     fn hold(&self, gpu: &Rc<Gpu>, extent: Extent) -> Result<Box<dyn Held>, BenchError> {
-        let [tokens] = sizes(self, [self.range.tokens(extent.context as u64)])?;
-        let Extent { requests, seed, .. } = extent;
+        let Extent { context, requests, seed, .. } = extent;
+        let [kept, tokens] = sizes(self, [self.range.kept(context as u64), self.range.read(context as u64)])?;
         let attend = gpu.kernel("gqa", &self.kernel(), THREADS)?;
         let combine = gpu.kernel("combine", "combine", 128)?;
-        let stride = tokens.div_ceil(PAGE_TOKENS);
+        let stride = kept.div_ceil(PAGE_TOKENS);
         let at_once = (gpu.device().multiprocessors * attend.blocks_at_once()) as usize;
-        let splits = splits(at_once, self.tiles() * requests, stride, 4 * WARPS);
+        let splits = splits(at_once, self.tiles() * requests, tokens.div_ceil(PAGE_TOKENS), 4 * WARPS);
         let pages = Pages::new(gpu, extent, stride, self.page_bytes(), &self.runs(), seed)?;
         let query = Random::new(seed ^ 0x5157).bf16(requests * self.query_heads * self.k_width);
         let results = requests * self.query_heads;

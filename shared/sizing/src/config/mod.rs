@@ -8,6 +8,7 @@ mod class_defaults;
 mod fields;
 mod json;
 mod kinds;
+mod known_classes;
 mod layers;
 mod lengths;
 mod loops;
@@ -101,6 +102,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         strict::report_doubt(given_twice(found), unknown, &mut warnings)?;
     }
     fields.without_reading(|| fields.text("model_type"))?;
+    known_classes::warn_of_unknown(&fields, &mut warnings);
     let dtype = model_dtype(&fields, unknown, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;

@@ -30,11 +30,11 @@ impl Span {
         }
     }
 
-    /// Entries of a chunk that are met: the state at its fullest for a step, what each token really sees for a prefill.
+    /// Entries of a chunk that are met: by one token those of its own chunk up to itself.
     pub(super) fn chunk_entries(self, chunk: u64) -> Result<u64> {
         let chunk = chunk.max(1);
         match self {
-            Self::Step(n) => Ok(n.get().min(chunk)),
+            Self::Step(n) => Ok(n.in_chunk(Tokens::new(chunk)).get()),
             Self::Prefill(n) => {
                 let (whole, rest) = (n.get() / chunk, n.get() % chunk);
                 let of = |tokens: u64| u128::from(tokens) * (u128::from(tokens) + 1) / 2;

@@ -3,7 +3,7 @@ use serde::Serialize;
 use super::Group;
 use crate::growth::Growth;
 use crate::mixer::Mixer;
-use crate::state::{ComponentKind, Lifecycle, Reads};
+use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
 use crate::{Bytes, Tokens};
 
 /// How one component of the state lives.
@@ -49,6 +49,8 @@ pub struct DecodeReads {
 pub enum ReadRule {
     /// Every entry that is kept.
     Every,
+    /// Those of the chunk that the step's token is in, up to itself; `prefix_hit.tokens` is the chunk.
+    CurrentChunk,
     /// Those that an indexer chooses, whose keys are a component of their own and all read.
     Chosen,
 }
@@ -103,17 +105,20 @@ impl Lifetime {
             entry_bytes: kept.growth.entry(),
             tokens_per_entry,
             saturates_at: kept.growth.saturates_at(),
-            decode_reads: DecodeReads::of(kept.reads),
+            decode_reads: DecodeReads::of(kept),
             prefix_hit: PrefixHit::of(group),
         }
     }
 }
 
 impl DecodeReads {
-    fn of(reads: Reads) -> Self {
-        match reads {
-            Reads::Everything => Self { entries: ReadRule::Every, at_most: None },
-            Reads::TopEntries(limit) => Self { entries: ReadRule::Chosen, at_most: Some(limit) },
+    fn of(kept: &StateComponent) -> Self {
+        match (kept.reads, kept.growth) {
+            (Reads::TopEntries(limit), _) => Self { entries: ReadRule::Chosen, at_most: Some(limit) },
+            (Reads::Everything, Growth::Chunk { .. }) => {
+                Self { entries: ReadRule::CurrentChunk, at_most: None }
+            }
+            (Reads::Everything, _) => Self { entries: ReadRule::Every, at_most: None },
         }
     }
 }

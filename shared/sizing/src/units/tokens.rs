@@ -56,6 +56,13 @@ impl Tokens {
 }
 
 impl Tokens {
+    /// Tokens of the chunk that the last of these is in, up to itself: positions are counted from 0 and cut into chunks
+    /// of so many (transformers, `chunked_overlay` of `masking_utils.py`).
+    #[must_use]
+    pub fn in_chunk(self, chunk: Self) -> Self {
+        Self(self.0.checked_sub(1).map_or(0, |position| position % chunk.0.max(1) + 1))
+    }
+
     /// `1 token`, `100,000 tokens`.
     pub fn counted(self) -> String {
         crate::state::counted(self.0, "token", "tokens")

@@ -4,6 +4,7 @@ use super::launch::{Launch, Overlap};
 use super::pool::{PoolTokens, aligned, tokens_for_window, window_of_ratio};
 use super::serving::Asked;
 use crate::settings::Settings;
+use crate::state::counted;
 use crate::{Error, Result, group_digits};
 
 /// Tokens between two evictions of a window (`SGLANG_SWA_EVICTION_INTERVAL`).
@@ -150,7 +151,7 @@ impl WindowTokens {
                 "a token for each of the pipeline ranks that keep every token, as all ranks have as many"
                     .to_owned()
             }
-            WindowSize::Cap(_) => "as many as the requests of the launch hold at worst".to_owned(),
+            WindowSize::Cap(cap) => cap.words(),
         }
     }
 }
@@ -182,6 +183,16 @@ impl WindowCap {
     /// Tokens for the requests of the launch.
     pub(super) fn of_launch(&self) -> Result<u64> {
         self.tokens(self.requests)
+    }
+
+    /// How its tokens come about.
+    fn words(&self) -> String {
+        format!(
+            "{} tokens at worst for each of {} (or of the batch, where it has more), and {} for prefill chunks in flight and a page",
+            group_digits(self.live.request.saturating_add(self.tails)),
+            counted(self.requests, "request of the launch", "requests of the launch"),
+            group_digits(self.live.once)
+        )
     }
 
     /// Tokens of the prefixes that the requests of the launch keep addressable.
