@@ -115,7 +115,11 @@ fn components(comparison: &Comparison) -> Figures {
         "–".to_owned()
     };
     table.row(["slope".to_owned(), slope[0].to_string(), slope[1].to_string(), slope_ratio]);
-    for (name, bytes) in [("fixed", comparison.fixed_bytes), ("resident", comparison.resident_bytes)] {
+    for (name, bytes) in [
+        ("fixed", comparison.fixed_bytes),
+        ("resident", comparison.resident_bytes),
+        ("read by a decode step", comparison.read_bytes_per_step),
+    ] {
         let counts = bytes.map(kvscope_sizing::Bytes::get);
         table.row([name.to_owned(), bytes_cell(counts[0]), bytes_cell(counts[1]), ratio(counts)]);
     }

@@ -18,6 +18,7 @@ pub struct Architecture {
     classes: Vec<LayerClass>,
     layers: Vec<usize>,
     layers_field: String,
+    count_field: String,
     dtype: Chosen<StateFormat>,
     recurrent_dtype: Option<Chosen<StateFormat>>,
     checkpoint_kv: Option<CheckpointKv>,
@@ -97,6 +98,8 @@ pub(crate) struct ModelFacts {
     pub(crate) name: Option<String>,
     /// The field that says what each layer is, or counts layers that are all alike.
     pub(crate) layers_field: String,
+    /// The field that counts layers; that of their kinds where no other does.
+    pub(crate) count_field: String,
     pub(crate) dtype: Chosen<StateFormat>,
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) checkpoint_kv: Option<CheckpointKv>,
@@ -158,6 +161,7 @@ impl Architecture {
             classes: classes.list,
             layers,
             layers_field: facts.layers_field,
+            count_field: facts.count_field,
             dtype: facts.dtype,
             recurrent_dtype: facts.recurrent_dtype,
             checkpoint_kv: facts.checkpoint_kv,
@@ -242,6 +246,11 @@ impl Architecture {
     /// What the file calls the model, where it has words for that.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The field that counts layers; that of their kinds where no other does.
+    pub(crate) fn count_field(&self) -> &str {
+        &self.count_field
     }
 
     /// The field that says what each layer is, or that counts layers which are all alike.

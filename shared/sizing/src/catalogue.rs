@@ -131,12 +131,22 @@ fn hint(wanted: &str) -> String {
         };
         return format!("; ids that begin with it: {named}{more}");
     }
-    match known().min_by_key(|known| edit_distance(known, wanted)) {
-        Some(known) if edit_distance(known, wanted) <= wanted.len() / 2 => {
-            format!("; the nearest id is {known:?}")
+    match known().min_by_key(|known| distance(known, wanted)) {
+        Some(known) if distance(known, wanted) <= wanted.len() => {
+            format!("; the nearest id is {known:?}, and any other model is sized by its config.json")
         }
-        _ => "; see `kvscope models`".to_owned(),
+        _ => "; see `kvscope models`, or give its config.json".to_owned(),
     }
+}
+
+/// How far two ids are apart, for hints: a wrong number is another model, a missing dash is a slip.
+fn distance(known: &str, wanted: &str) -> usize {
+    let numbers = |id: &str| -> Vec<String> {
+        id.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty()).map(str::to_owned).collect()
+    };
+    let (of_known, of_wanted) = (numbers(known), numbers(wanted));
+    let foreign = of_wanted.iter().filter(|number| !of_known.contains(number)).count();
+    2 * edit_distance(known, wanted) + 3 * foreign
 }
 
 fn parse(id: &str, text: &str) -> CatalogueEntry {
@@ -174,8 +184,14 @@ mod tests {
         let many = refused("qwen");
         assert_eq!(many.matches("qwen").count(), 1 + NAMED, "{many}");
         assert!(many.contains(" more, see `kvscope models`"), "{many}");
-        assert!(refused("qwen3.5-27c").ends_with("the nearest id is \"qwen3.5-27b\""));
-        assert!(refused("").ends_with("see `kvscope models`"));
+        for (typed, id) in
+            [("qwen3.5-27c", "qwen3.5-27b"), ("llama3-8b", "llama-3.1-8b"), ("deepseek-v-3", "deepseek-v3")]
+        {
+            let error = refused(typed);
+            assert!(error.contains(&format!("the nearest id is {id:?}")), "{error}");
+        }
+        assert!(refused("").contains("see `kvscope models`"));
+        assert!(refused("qwen2.5-7b-instruct-1m").ends_with("or give its config.json"));
     }
 
     #[test]

@@ -94,6 +94,11 @@ const KV_NAMES: [(&str, KvFormat); 16] = [
     ("iq4_nl", KvFormat::Iq4Nl),
 ];
 
+/// FP8 by the names of `--kv-cache-dtype` (vLLM 0.33, `CacheDType` of `config/cache.py`; SGLang 0.5.23,
+/// `kv_cache_dtype` of `arg_groups/fields/model.py`) and of PyTorch's types.
+pub(crate) const FP8_NAMES: [&str; 6] =
+    ["fp8_e4m3", "fp8_e5m2", "fp8_inc", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"];
+
 impl KvFormat {
     /// Every format with its name, plain ones first.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
@@ -238,6 +243,9 @@ impl FromStr for KvFormat {
     fn from_str(name: &str) -> Result<Self> {
         if let Some((_, format)) = KV_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             return Ok(*format);
+        }
+        if FP8_NAMES.contains(&name) {
+            return Ok(Self::Fp8);
         }
         if let Ok(plain) = name.parse::<StateFormat>() {
             return Ok(plain.into());

@@ -30,10 +30,12 @@ fn from_glm_4_5_to_glm_5_1() {
     let expected =
         [(Cause::Layers, -14 * 4_096), (Cause::Mixer, 78 * (1_152 - 4_096)), (Cause::IndexKeys, 78 * 132)];
     assert_eq!(slopes(&comparison), expected);
+    // index_topk 2,048 latents and every index key.
+    assert_eq!(comparison.read_bytes_per_step[1].get(), 78 * (2_048 * 1_152 + 100_000 * 132));
     assert_eq!(
         comparison.sentence,
         "GLM-4.5 → GLM-5.1: 376,832 → 100,152 B/token (92 → 78 layers −57,344, GQA → DSA −229,632, index keys \
-         +10,296); at 100,000 tokens 37.7 GB → 10.0 GB, 3.8 times less"
+         +10,296); at 100,000 tokens 37.7 GB → 10.0 GB, 3.8 times less; a decode step reads 37.7 GB → 1.21 GB"
     );
     let layers = comparison.facts.iter().find(|fact| fact.fact == "layers").unwrap();
     let layers = serde_json::to_value(layers).unwrap();

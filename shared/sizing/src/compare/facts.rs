@@ -133,6 +133,17 @@ fn keeps_index_keys(layer: &LayerClass) -> bool {
     })
 }
 
+/// The field that tells the mixer of layers that are all alike: the indexer's, else the first of its shape.
+fn telling_field(architecture: &Architecture) -> Option<String> {
+    let mixer = architecture.mixers().next()?;
+    if let Some(keys) = mixer.index_keys() {
+        return Some(keys.width.source().to_string());
+    }
+    let mut shape = Facts::default();
+    shape.mixer(mixer);
+    shape.rows.first().map(|row| row.stated.source.clone())
+}
+
 #[derive(Debug)]
 struct Row {
     cause: Cause,
@@ -155,10 +166,13 @@ struct Facts {
 impl Facts {
     fn of(architecture: &Architecture) -> Self {
         let mut facts = Self::default();
-        let listed = architecture.layers_field();
+        let (listed, counts) = (architecture.layers_field(), architecture.count_field());
         let layers = Value::Number(architecture.layer_count() as u64);
-        facts.add(Cause::Layers, "model", "layers", layers, listed);
-        facts.add(Cause::Mixer, "model", "mixers", Value::Name(mixers(architecture)), listed);
+        facts.add(Cause::Layers, "model", "layers", layers, counts);
+        // Where no list says what each layer is, its widths do.
+        let of_widths = if listed == counts { telling_field(architecture) } else { None };
+        let kinds = of_widths.as_deref().unwrap_or(listed);
+        facts.add(Cause::Mixer, "model", "mixers", Value::Name(mixers(architecture)), kinds);
         let borrowed = layers_where(architecture, borrows);
         let why = architecture.classes().iter().find_map(|class| class.borrows.as_deref()).unwrap_or(listed);
         facts.add(Cause::Sharing, "cache", "layers_that_use_another", Value::Number(borrowed), why);

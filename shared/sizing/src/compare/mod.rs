@@ -43,7 +43,9 @@ pub struct Comparison {
     pub slope_bytes_per_token: [BytesPerToken; 2],
     /// Bytes that do not grow at this context, of each.
     pub fixed_bytes: [Bytes; 2],
-    /// The same by component kind, kinds that neither keeps left out. The rows add up to the totals.
+    /// Bytes of state that one decode step of one request reads, of each.
+    pub read_bytes_per_step: [Bytes; 2],
+    /// What is resident by component kind, kinds that neither keeps left out. The rows add up to the totals.
     pub components: Vec<ComponentChange>,
     /// The change by cause, in the order in which the causes are taken. The steps add up to the change of slope, fixed
     /// part and resident bytes exactly.
@@ -94,6 +96,7 @@ pub fn compare(from: Version<'_>, to: Version<'_>, settings: &Settings, n: Token
         resident_bytes,
         slope_bytes_per_token,
         fixed_bytes: [both[0].fixed(Some(n))?, both[1].fixed(Some(n))?],
+        read_bytes_per_step: [both[0].read_per_step(n, 1)?, both[1].read_per_step(n, 1)?],
         components,
         steps,
         facts,
@@ -133,8 +136,15 @@ fn sentence(names: [&str; 2], comparison: &Comparison) -> String {
     };
     let [from, to] = comparison.slope_bytes_per_token.map(|slope| slope.to_string());
     let causes = causes(&comparison.steps);
+    // Where a step reads all that is kept, its bytes say nothing new.
+    let read = if comparison.read_bytes_per_step == comparison.resident_bytes {
+        String::new()
+    } else {
+        let [from, to] = comparison.read_bytes_per_step.map(|bytes| bytes.display(UnitSystem::Decimal));
+        format!("; a decode step reads {from} → {to}")
+    };
     format!(
-        "{} → {}: {} → {to}{causes}; at {} {} → {}, {change}",
+        "{} → {}: {} → {to}{causes}; at {} {} → {}, {change}{read}",
         names[0],
         names[1],
         from.trim_end_matches(" B/token"),

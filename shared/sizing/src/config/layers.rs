@@ -17,11 +17,17 @@ use crate::{Error, Result};
 /// No published model has a tenth of it; a count beyond it is a mistake, not a model.
 pub(super) const MOST_LAYERS: u64 = 10_000;
 
-/// Reads every layer, and names the field that says what each is.
-pub(super) fn read_layers(
-    fields: &Fields<'_>,
-    warnings: &mut Vec<Warning>,
-) -> Result<(String, Vec<LayerDraft>)> {
+/// Every layer, and the fields that say of them.
+pub(super) struct Read {
+    /// What says what each is.
+    pub(super) layers_field: String,
+    /// What counts them.
+    pub(super) count_field: String,
+    pub(super) drafts: Vec<LayerDraft>,
+}
+
+/// Reads every layer.
+pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Read> {
     let blocks = attention_blocks(fields)?;
     // Where there is an encoder too, `num_hidden_layers` counts its layers (Whisper), and so does `num_layers` (T5).
     let count = match &blocks {
@@ -65,7 +71,8 @@ pub(super) fn read_layers(
     }
     let mut told = HashSet::new();
     warnings.retain(|warning| told.insert(warning.clone()));
-    Ok((kinds.field, drafts))
+    let count_field = count.as_ref().map_or_else(|| kinds.field.clone(), |count| fields.place_of(count));
+    Ok(Read { layers_field: kinds.field, count_field, drafts })
 }
 
 /// What layers have in common where their mixers are the same: the kind, and their entries of per-layer lists.

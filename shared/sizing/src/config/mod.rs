@@ -106,12 +106,13 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
     let dtype = model_dtype(&fields, unknown, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
-    let (layers_field, mut drafts) = layers::read_layers(&fields, &mut warnings)?;
+    let layers::Read { layers_field, count_field, mut drafts } = layers::read_layers(&fields, &mut warnings)?;
     let loops = loops::repeat(&fields, &mut drafts, &mut warnings)?;
     let lengths = lengths::read(&fields)?;
     let facts = ModelFacts {
         name: None,
         layers_field,
+        count_field,
         dtype,
         recurrent_dtype,
         checkpoint_kv,

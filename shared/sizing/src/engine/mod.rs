@@ -299,7 +299,8 @@ pub(crate) fn needed(name: &str) -> Error {
     if name.contains(" or ") {
         return Error::setting(name, "none is given, and this figure needs one; add it with --set");
     }
-    Error::setting(name, format!("not given, and this figure needs it; add --set {name}=…"))
+    let remedy = if name == "context" { "--context …".to_owned() } else { format!("--set {name}=…") };
+    Error::setting(name, format!("not given, and this figure needs it; add {remedy}"))
 }
 
 /// Makes the plan of the query's engine.

@@ -92,7 +92,12 @@ impl Serialize for Rest {
 impl Reservation {
     /// What the division is of, in words.
     pub fn division_words(&self) -> &'static str {
-        if self.ranks > 1 { "division over ranks" } else { "other layers" }
+        match (self.ranks, &self.division) {
+            (1, _) => "other layers",
+            // A part of the model is less than the whole: more are the draft layers' bytes.
+            (_, Rest::More(..)) => "ranks and other layers",
+            _ => "division over ranks",
+        }
     }
 }
 

@@ -82,6 +82,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
     let facts = ModelFacts {
         name: shown_name(keys),
         layers_field: keys.name("block_count"),
+        count_field: keys.name("block_count"),
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
         checkpoint_kv: None,

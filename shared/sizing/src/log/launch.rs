@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::line::Line;
 use super::stated::{By, Of, Stated};
-use crate::format::StateFormat;
+use crate::format::{FP8_NAMES, StateFormat};
 use crate::settings::Settings;
 use crate::warning::Warning;
 
@@ -135,9 +135,7 @@ pub(super) fn reversed(value: &str) -> Option<&str> {
 pub(super) fn kv_format(value: &str) -> Option<&str> {
     let name = value.strip_prefix("torch.").unwrap_or(value);
     match name {
-        "fp8_e4m3" | "fp8_e5m2" | "fp8_inc" | "float8_e4m3fn" | "float8_e5m2" | "float8_e4m3fnuz" => {
-            Some("fp8")
-        }
+        _ if FP8_NAMES.contains(&name) => Some("fp8"),
         "bfloat16" => Some("bf16"),
         "float16" | "half" => Some("f16"),
         "float32" | "float" => Some("f32"),

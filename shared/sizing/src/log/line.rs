@@ -45,11 +45,28 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     found
 }
 
+/// What a program printed, where a collector of logs keeps each line as a JSON object (Docker's `json-file` driver: `log`).
+fn printed_in_json(line: &str) -> Option<String> {
+    let line = line.trim();
+    if !line.starts_with('{') || !line.ends_with('}') {
+        return None;
+    }
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let text = ["log", "message", "msg"].into_iter().find_map(|key| match object.remove(key) {
+        Some(serde_json::Value::String(text)) => Some(text),
+        _ => None,
+    })?;
+    Some(text.trim_end().to_owned())
+}
+
 impl Line {
     fn new(number: usize, printed: &str) -> Self {
         let seen = &printed[..printed.floor_char_boundary(LONGEST_LINE)];
         let is_shortened = seen.len() < printed.len();
-        let text = without_colours(seen);
+        let text = match printed_in_json(seen) {
+            Some(printed) => without_colours(&printed),
+            None => without_colours(seen),
+        };
         Self { number, grams: Grams::of(&text), text, cut: is_shortened, is_shortened }
     }
 
@@ -310,6 +327,19 @@ mod tests {
         assert_eq!(read("n: 2.\n").as_deref(), Some("2"));
         assert_eq!(read("n: -3\n"), None);
         assert_eq!(read("n: 99999999999999999999999 x"), None);
+    }
+
+    /// As Docker's `json-file` driver keeps a line, escapes and colours among them.
+    #[test]
+    fn lines_that_a_collector_keeps_as_json_are_what_was_printed() {
+        let kept = r#"{"log":"\u001b[32mINFO\u001b[0m args: 'dtype': \"bf16\", max_num_batched_tokens=8192.\n","stream":"stderr"}"#;
+        let printed = line(kept);
+        assert_eq!(printed.text, r#"INFO args: 'dtype': "bf16", max_num_batched_tokens=8192."#);
+        let whole = format!("{kept}\n");
+        assert_eq!(line(&whole).value("max_num_batched_tokens"), Some("8192"));
+        for plain in ["{'log': 1}", r#"{"log": 1}"#, r#"{"level": "info"}"#, r#"{"log":"cut"#] {
+            assert_eq!(line(plain).text, plain);
+        }
     }
 
     #[test]

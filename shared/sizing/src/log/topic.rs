@@ -34,7 +34,7 @@ topics! {
     Graphs = "cuda_graph_bytes", "CUDA graphs of this rank; no cache";
     Available = "available_kv_bytes", "memory left for the cache, after weights, activations and graphs";
     Tokens = "logged_kv_tokens", "the pool in tokens: concurrency times the longest request, so it changes with that length";
-    OldTokens = "logged_kv_tokens", "the pool in tokens as if its blocks were split evenly over the groups of layers; not the capacity of a hybrid";
+    OldTokens = "logged_kv_tokens", "the blocks of the pool over the groups of layers, in tokens; with one group the capacity, with several not the capacity";
     Concurrency = "max_concurrency", "how many requests of the longest length fit: the capacity";
     Blocks = "num_blocks", "blocks of the pool, one of which is never handed out";
     Override = "num_gpu_blocks_override", "blocks that the launch sets in place of those that the memory holds: the capacity";

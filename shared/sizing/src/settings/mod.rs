@@ -65,8 +65,13 @@ macro_rules! settings {
             /// # Errors
             ///
             /// An unknown name (the error lists the known ones), or a value of a wrong kind or out of range.
-            /// Names that end in `_bytes` take units of bytes; see [`Bytes::given`].
+            /// Names that end in `_bytes` take units of bytes; see [`Bytes::given`]. A storage of `auto` is that of the
+            /// model, as in the flags of vLLM and SGLang.
             pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+                if value == "auto" && name.ends_with("_dtype") && Self::NAMES.contains(&name) {
+                    self.clear(name);
+                    return Ok(());
+                }
                 let bytes = name.ends_with("_bytes").then(|| Bytes::given(value)).transpose();
                 let bytes = bytes.map_err(|error| Error::setting(name, error.what()))?;
                 let bytes = bytes.map(|bytes| bytes.get().to_string());
