@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::config::{RopeScaling, StatedLengths};
+use serde_json::Value;
+
+use crate::config::{self, RopeScaling, StatedLengths};
+use crate::cost::CheckpointWeights;
 use crate::distinct::Places;
 use crate::fact::Fact;
 use crate::format::{KvFormat, StateFormat};
@@ -22,6 +25,8 @@ pub struct Architecture {
     dtype: Chosen<StateFormat>,
     recurrent_dtype: Option<Chosen<StateFormat>>,
     checkpoint_kv: Option<CheckpointKv>,
+    checkpoint_weights: Option<CheckpointWeights>,
+    published_weights: Option<CheckpointWeights>,
     max_context: Option<Fact>,
     model_type: Option<String>,
     architectures: Vec<String>,
@@ -103,6 +108,7 @@ pub(crate) struct ModelFacts {
     pub(crate) dtype: Chosen<StateFormat>,
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) checkpoint_kv: Option<CheckpointKv>,
+    pub(crate) checkpoint_weights: Option<CheckpointWeights>,
     pub(crate) max_context: Option<Fact>,
     pub(crate) lengths: StatedLengths,
     pub(crate) model_type: Option<String>,
@@ -165,6 +171,8 @@ impl Architecture {
             dtype: facts.dtype,
             recurrent_dtype: facts.recurrent_dtype,
             checkpoint_kv: facts.checkpoint_kv,
+            checkpoint_weights: facts.checkpoint_weights,
+            published_weights: None,
             max_context: facts.max_context,
             model_type: facts.model_type,
             architectures: facts.architectures,
@@ -347,6 +355,22 @@ impl Architecture {
     /// The K/V format that a quantised checkpoint asks for, if it does.
     pub(crate) fn checkpoint_kv(&self) -> Option<&CheckpointKv> {
         self.checkpoint_kv.as_ref()
+    }
+
+    /// The same layers with what is published of their checkpoint's weights.
+    pub(crate) fn published_as(mut self, checkpoint: &Value) -> Self {
+        self.published_weights = config::published_weights(checkpoint, self.dtype());
+        self
+    }
+
+    /// How the config says that its weights are stored, in words that a rule knows.
+    pub(crate) fn checkpoint_weights(&self) -> Option<CheckpointWeights> {
+        self.checkpoint_weights
+    }
+
+    /// How the published checkpoint stores them, where the config here leaves that out.
+    pub(crate) fn published_weights(&self) -> Option<CheckpointWeights> {
+        self.published_weights
     }
 
     /// What was assumed while reading the config.

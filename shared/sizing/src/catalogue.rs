@@ -45,6 +45,9 @@ pub struct CatalogueEntry {
     pub published: Vec<PublishedFigure>,
     /// The config, with Hugging Face field names.
     pub config: Value,
+    /// What the published config says of the types of its checkpoint's weights, where they are not the model's own; apart
+    /// from the config, since the same model is also run as bf16.
+    pub checkpoint: Option<Value>,
 }
 
 /// A figure that somebody published, and why the computed one differs where it does.
@@ -59,7 +62,7 @@ pub struct PublishedFigure {
 }
 
 record!(CatalogueEntry {
-    name, family, vendor, previous, released, confidence, params_total, params_active, notes, config;
+    name, family, vendor, previous, released, confidence, params_total, params_active, notes, config, checkpoint;
     or default id, source, published
 });
 record!(PublishedFigure { figure, source, remark });
@@ -71,7 +74,11 @@ impl CatalogueEntry {
     ///
     /// What [`read_config_value`] reports; the catalogue's tests read all entries.
     pub fn architecture(&self) -> Result<Architecture> {
-        read_config_value(&self.config)
+        let architecture = read_config_value(&self.config)?;
+        Ok(match &self.checkpoint {
+            Some(checkpoint) => architecture.published_as(checkpoint),
+            None => architecture,
+        })
     }
 }
 

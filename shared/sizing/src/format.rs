@@ -95,7 +95,7 @@ const KV_NAMES: [(&str, KvFormat); 16] = [
 ];
 
 /// FP8 by the names of `--kv-cache-dtype` (vLLM 0.33, `CacheDType` of `config/cache.py`; SGLang 0.5.23,
-/// `kv_cache_dtype` of `arg_groups/fields/model.py`) and of PyTorch's types.
+/// `kv_cache_dtype` of `arg_groups/fields/model.py`) and of `PyTorch`'s types.
 pub(crate) const FP8_NAMES: [&str; 6] =
     ["fp8_e4m3", "fp8_e5m2", "fp8_inc", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"];
 

@@ -52,6 +52,7 @@ mod traps;
 mod vllm;
 mod vllm_classes;
 mod vllm_versions;
+mod weight_formats;
 
 /// A file that is not named above would be compiled by nobody.
 #[test]

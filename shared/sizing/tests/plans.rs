@@ -23,7 +23,7 @@ fn step(id: &str, n: u64) -> ModelCost {
         settings.set("kv_dtype", "fp8_ds_mla").unwrap();
         settings.set("index_dtype", "fp8").unwrap();
     }
-    let types = Types { weights: Operand::Fp8, experts: Operand::Fp8, core: Operand::Bf16 };
+    let types = Types { weights: Operand::Fp8, experts: Operand::Fp8, checkpoint: None, core: Operand::Bf16 };
     let of = CostOf {
         architecture: &architecture,
         parameters: &parameters,
@@ -153,7 +153,12 @@ fn memory(gpu: &str, count: u64) -> MemoryQuestion<'static> {
         count,
         memory: None,
         weights: None,
-        types: Types { weights: Operand::Bf16, experts: Operand::Bf16, core: Operand::Bf16 },
+        types: Types {
+            weights: Operand::Bf16,
+            experts: Operand::Bf16,
+            checkpoint: None,
+            core: Operand::Bf16,
+        },
         weight_ranks: count,
         share_percent: 100,
         batch_tokens: 8192,
@@ -417,7 +422,12 @@ fn candidates_keep_the_growth_of_a_step_small() {
             architecture: &architecture,
             parameters: &parameters,
             settings: &Settings::default(),
-            types: Types { weights: Operand::Fp8, experts: Operand::Fp8, core: Operand::Bf16 },
+            types: Types {
+                weights: Operand::Fp8,
+                experts: Operand::Fp8,
+                checkpoint: None,
+                core: Operand::Bf16,
+            },
             weights: FlopWeights::fp8_equivalents(),
         };
         let at = |n: u64| of.decode(Tokens::new(n), 1).unwrap().weighted_flops.as_f64();

@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 #[derive(Args, Debug)]
 #[expect(clippy::struct_field_names, reason = "the names of the options")]
 pub(super) struct TypeChoice {
-    /// Type of all weights: f32, bf16, fp8, fp4; the model's own where it is not given
+    /// Type of all weights: f32, bf16, fp8, fp4, or checkpoint for those of the published checkpoint; as the config says where it is not given
     #[arg(long, value_name = "TYPE")]
     weight_dtype: Option<String>,
     /// Type of the weights of experts, where it is another

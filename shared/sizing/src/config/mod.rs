@@ -16,11 +16,13 @@ mod rope;
 mod shapes;
 mod sources;
 mod strict;
+mod weight_format;
 mod weights;
 
 use serde_json::Value;
 
 use crate::architecture::{Architecture, ModelFacts};
+use crate::cost::Operand;
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::settings::Chosen;
@@ -36,6 +38,7 @@ pub(crate) use shapes::{csa, hca, kda_mixer, product, sum, uneven};
 pub(crate) use sources::without_index_owner;
 pub use strict::Unknown;
 pub(crate) use strict::{Unread, report_doubt, report_unread};
+pub(crate) use weight_format::published_weights;
 pub(crate) use weights::read_weights;
 
 /// Reads a config from its JSON text.
@@ -106,6 +109,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
     let dtype = model_dtype(&fields, unknown, &mut warnings)?;
     let recurrent_dtype = recurrent_dtype(&fields)?;
     let checkpoint_kv = cache_format::checkpoint_kv(&fields, &mut warnings)?;
+    let checkpoint_weights = weight_format::checkpoint_weights(&fields, Operand::of(dtype.format));
     let layers::Read { layers_field, count_field, mut drafts } = layers::read_layers(&fields, &mut warnings)?;
     let loops = loops::repeat(&fields, &mut drafts, &mut warnings)?;
     let lengths = lengths::read(&fields)?;
@@ -116,6 +120,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         dtype,
         recurrent_dtype,
         checkpoint_kv,
+        checkpoint_weights,
         max_context: lengths.own().cloned(),
         lengths,
         model_type: fields.model_type().map(str::to_owned),

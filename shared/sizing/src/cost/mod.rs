@@ -10,6 +10,7 @@ mod model;
 mod part;
 mod recurrent;
 mod span;
+mod types;
 
 use std::str::FromStr;
 
@@ -21,9 +22,10 @@ use crate::settings::Formats;
 use crate::{Bytes, Error, Result, Tokens, word_record};
 
 pub(crate) use model::whole;
-pub use model::{CostOf, CostRow, FlopWeights, ModelCost, Phase, Types};
+pub use model::{CostOf, CostRow, FlopWeights, ModelCost, Phase};
 pub use part::Part;
 pub(crate) use span::Span;
+pub use types::{CheckpointWeights, Scale, Stored, Types};
 
 /// Operations and the part of a layer that does them.
 pub(crate) type PartOperations = (Part, Operations);

@@ -2,23 +2,12 @@
 
 use serde::Serialize;
 
-use super::{Operand, Part, Span, product};
+use super::{Operand, Part, Span, Types, product};
 use crate::architecture::{Architecture, LayerClass};
 use crate::mixer::{Generation, Mixer};
 use crate::parameters::{ParameterRow, Parameters};
 use crate::settings::{Formats, Settings};
 use crate::{Bytes, Error, Ratio, Result, Tokens};
-
-/// In which types a model computes what its state's formats do not say.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub struct Types {
-    /// All weights but those of experts.
-    pub weights: Operand,
-    /// Weights of routed and shared experts.
-    pub experts: Operand,
-    /// Scores and weighted sums of attention, whatever their operands are stored in: kernels widen narrow records first.
-    pub core: Operand,
-}
 
 /// How much an operation of each type counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -54,8 +43,8 @@ pub struct ModelCost {
     pub weighted_flops: Ratio,
     /// Bytes of state that are read. A prefill reads what it has just made; that is not counted.
     pub state_read_bytes: Option<Bytes>,
-    /// Bytes of weights that are read: every matrix once, of the experts those that a batch is expected to touch. Scales of
-    /// narrow types are left out.
+    /// Bytes of weights that are read: every matrix once, of the experts those that a batch is expected to touch. Scales are
+    /// those of the checkpoint; types that are given have none.
     pub weight_read_bytes: Bytes,
     /// The same by part and kind of layer.
     pub rows: Vec<CostRow>,
@@ -93,36 +82,6 @@ pub struct CostOf<'a> {
     pub types: Types,
     /// What an operation of each type counts.
     pub weights: FlopWeights,
-}
-
-impl Types {
-    /// The model's own dtype for weights, bf16 for attention.
-    pub fn of(architecture: &Architecture) -> Self {
-        let own = match architecture.dtype() {
-            crate::StateFormat::F32 => Operand::F32,
-            crate::StateFormat::Bf16 | crate::StateFormat::F16 => Operand::Bf16,
-        };
-        Self { weights: own, experts: own, core: Operand::Bf16 }
-    }
-
-    fn of_part(self, part: Part) -> Operand {
-        match part {
-            Part::Experts | Part::SharedExperts => self.experts,
-            _ => self.weights,
-        }
-    }
-}
-
-impl Operand {
-    /// Bytes of `count` values, without scales.
-    pub(crate) fn bytes(self, count: u64) -> Result<Bytes> {
-        match self {
-            Self::F32 => Bytes::new(count).times(4),
-            Self::Bf16 => Bytes::new(count).times(2),
-            Self::Fp8 => Ok(Bytes::new(count)),
-            Self::Fp4 => Ok(Bytes::new(count.div_ceil(2))),
-        }
-    }
 }
 
 impl FlopWeights {
@@ -250,16 +209,16 @@ impl CostOf<'_> {
             (Phase::Decode, _) | (Phase::Prefill, None) => batch,
             (Phase::Prefill, Some(class)) => product(&[batch, self.prefilled(class, n)])?,
         };
-        let operand = self.types.of_part(row.part);
+        let stored = self.types.of_part(row.part);
         let touched = if row.part == Part::Experts { touched(row, tokens)? } else { row.active };
         Ok(Some(CostRow {
             part: row.part,
             mixer: row.mixer.clone(),
             layers: row.layers,
-            operand,
+            operand: stored.operand,
             flops: product(&[2, row.active, tokens])?,
             state_read_bytes: Bytes::ZERO,
-            weight_read_bytes: operand.bytes(touched)?,
+            weight_read_bytes: stored.bytes(touched)?,
         }))
     }
 

@@ -86,6 +86,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
         checkpoint_kv: None,
+        checkpoint_weights: None,
         max_context: keys.count("context_length")?,
         lengths: StatedLengths::default(),
         model_type: Some(keys.architecture().to_owned()),

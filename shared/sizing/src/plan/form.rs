@@ -56,6 +56,8 @@ pub enum FieldKind {
 }
 
 const TYPES: FieldKind = FieldKind::Words(&["f32", "bf16", "fp8", "fp4"]);
+/// The last is what the published checkpoint has, part by part.
+const WEIGHT_TYPES: FieldKind = FieldKind::Words(&["f32", "bf16", "fp8", "fp4", "checkpoint"]);
 
 const fn field(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
     Field { name, label, kind, usual: "", absent: "not given", is_rare: false }
@@ -75,7 +77,7 @@ const fn rare(field: Field) -> Field {
 
 const GPU: Field = usual(field("gpu", "GPU", FieldKind::Gpu), "h200");
 const COUNT: Field = usual(field("count", "GPUs", FieldKind::Text), "8");
-const WEIGHTS: Field = absent(field("weight_dtype", "weights", TYPES), "model's own");
+const WEIGHTS: Field = absent(field("weight_dtype", "weights", WEIGHT_TYPES), "as the config says");
 const EFFICIENCY: Field =
     rare(usual(field("efficiency", "percent of the rate that a prefill reaches", FieldKind::Text), "40"));
 

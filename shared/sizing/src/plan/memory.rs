@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::Subject;
-use crate::cost::{Part, Types};
+use crate::cost::Types;
 use crate::fact::Fact;
 use crate::hardware::Gpu;
+use crate::parameters::ParameterRow;
 use crate::state::counted;
 use crate::{Bytes, Error, Result, UnitSystem};
 
@@ -46,7 +47,7 @@ pub struct Memory {
     /// All weights.
     pub all_weight_bytes: Bytes,
     /// Where the weights come from: `counted`, `published` or `given`.
-    pub weights_from: &'static str,
+    pub weights_from: String,
     /// Values of a prefill that are held at once.
     pub activation_bytes: Bytes,
     /// Whether that is an estimate.
@@ -113,19 +114,36 @@ impl MemoryQuestion<'_> {
         })
     }
 
-    fn all_weights(&self, subject: &Subject<'_>) -> Result<(Bytes, &'static str)> {
+    /// The published checkpoint's types, where weights are counted in wider ones that nobody asked for.
+    fn narrower(&self, subject: &Subject<'_>) -> Option<String> {
+        let published = subject.architecture.published_weights()?;
+        let is_asked_for = self.weights.is_some()
+            || self.types != Types { core: self.types.core, ..Types::of(subject.architecture) };
+        (!is_asked_for).then(|| published.words())
+    }
+
+    fn all_weights(&self, subject: &Subject<'_>) -> Result<(Bytes, String)> {
         if let Some(given) = self.weights {
-            return Ok((given, "given"));
+            return Ok((given, "given".to_owned()));
         }
         let counted = subject.parameters();
         if let (Err(_), Some(published)) = (&counted, subject.entry.and_then(|entry| entry.params_total)) {
-            return Ok((self.types.weights.bytes(published)?, "published"));
+            return Ok((self.types.weights.bytes(published)?, "published".to_owned()));
         }
         let parameters = counted?;
-        let is_expert = |part: Part| matches!(part, Part::Experts | Part::SharedExperts);
-        let experts = parameters.rows.iter().filter(|row| is_expert(row.part)).map(|row| row.total).sum();
-        let others = self.types.weights.bytes(parameters.total - experts)?;
-        Ok((others.plus(self.types.experts.bytes(experts)?)?, "counted"))
+        let stored = |row: &ParameterRow| self.types.of_part(row.part).bytes(row.total);
+        let rows = parameters.rows.iter().map(stored).collect::<Result<Vec<_>>>()?;
+        let from = match (&self.types.checkpoint, self.narrower(subject)) {
+            (Some(checkpoint), _) => format!("counted in the checkpoint's {}", checkpoint.words()),
+            (None, Some(published)) => {
+                format!(
+                    "counted in {}; weight-dtype checkpoint stores {published}",
+                    self.types.weights.name()
+                )
+            }
+            (None, None) => "counted".to_owned(),
+        };
+        Ok((Bytes::total(rows)?, from))
     }
 
     /// Per token of the largest prefill: the residual stream and a normed copy of it, and the widest MLP's gate and up

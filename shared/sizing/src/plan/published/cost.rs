@@ -34,7 +34,7 @@ impl Model {
         let settings = settings_of(inputs)?;
         let mut types = Types::of(&architecture);
         if let Some(weights) = inputs.get::<Option<Operand>>("weights")? {
-            (types.weights, types.experts) = (weights, weights);
+            types = types.in_one(weights);
         }
         types.core = inputs.get::<Option<Operand>>("core")?.unwrap_or(types.core);
         let weights = match inputs.get::<Option<String>>("flop_weights")? {

@@ -1,0 +1,142 @@
+//! In which types weights are stored and attention computes.
+
+use serde::Serialize;
+
+use super::{Operand, Part};
+use crate::architecture::Architecture;
+use crate::{Bytes, Error, Result};
+
+/// In which types a model computes what its state's formats do not say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct Types {
+    /// All weights but those of experts.
+    pub weights: Operand,
+    /// Weights of routed and shared experts.
+    pub experts: Operand,
+    /// How a quantised checkpoint stores them part by part, which counts in place of both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointWeights>,
+    /// Scores and weighted sums of attention, whatever their operands are stored in: kernels widen narrow records first.
+    pub core: Operand,
+}
+
+/// How a quantised checkpoint stores its weights.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct CheckpointWeights {
+    /// Layers without their experts.
+    pub others: Stored,
+    /// Experts that are chosen.
+    pub experts: Stored,
+    /// Experts that every token passes.
+    pub shared_experts: Stored,
+    /// The table of token vectors and the head.
+    pub around: Stored,
+}
+
+/// The type of weights, with what their scales take.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct Stored {
+    /// Their type.
+    pub operand: Operand,
+    /// Scales and zero points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+}
+
+/// So many bytes of scales for so many values.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct Scale {
+    /// Bytes of scales.
+    pub bytes: u64,
+    /// Values that share them.
+    pub values: u64,
+}
+
+impl CheckpointWeights {
+    /// The types in words: `fp8`; where experts are stored otherwise `bf16, experts fp4`.
+    pub fn words(&self) -> String {
+        let (others, experts) = (self.others.operand.name(), self.experts.operand.name());
+        if others == experts { others.to_owned() } else { format!("{others}, experts {experts}") }
+    }
+}
+
+impl Types {
+    /// The checkpoint's types, or the model's own dtype, for weights; bf16 for attention.
+    pub fn of(architecture: &Architecture) -> Self {
+        let own = Operand::of(architecture.dtype());
+        let of_dtype = Self { weights: own, experts: own, checkpoint: None, core: Operand::Bf16 };
+        architecture.checkpoint_weights().map_or(of_dtype, |checkpoint| of_dtype.of_checkpoint(checkpoint))
+    }
+
+    /// Weights as a checkpoint stores them.
+    #[must_use]
+    pub fn of_checkpoint(self, stored: CheckpointWeights) -> Self {
+        let (weights, experts) = (stored.others.operand, stored.experts.operand);
+        Self { weights, experts, checkpoint: Some(stored), ..self }
+    }
+
+    /// All weights in one type, whatever the checkpoint has.
+    #[must_use]
+    pub fn in_one(self, weights: Operand) -> Self {
+        Self { weights, experts: weights, checkpoint: None, ..self }
+    }
+
+    /// Experts in a type of their own, without scales.
+    #[must_use]
+    pub fn with_experts(self, experts: Operand) -> Self {
+        let stored = Stored { operand: experts, scale: None };
+        let checkpoint = self.checkpoint.map(|types| CheckpointWeights {
+            experts: stored,
+            shared_experts: stored,
+            ..types
+        });
+        Self { experts, checkpoint, ..self }
+    }
+
+    /// How the weights of a part are stored.
+    pub(crate) fn of_part(self, part: Part) -> Stored {
+        match (self.checkpoint, part) {
+            (Some(types), Part::Experts) => types.experts,
+            (Some(types), Part::SharedExperts) => types.shared_experts,
+            (Some(types), Part::Embedding | Part::Head) => types.around,
+            (Some(types), _) => types.others,
+            (None, Part::Experts | Part::SharedExperts) => Stored { operand: self.experts, scale: None },
+            (None, _) => Stored { operand: self.weights, scale: None },
+        }
+    }
+}
+
+impl Stored {
+    /// Bytes of `count` values with their scales.
+    pub(crate) fn bytes(self, count: u64) -> Result<Bytes> {
+        let scales = match self.scale {
+            Some(scale) => {
+                let bytes = u128::from(count) * u128::from(scale.bytes);
+                let bytes = bytes.div_ceil(u128::from(scale.values.max(1)));
+                u64::try_from(bytes).map_err(|_| Error::overflow("scales of weights"))?
+            }
+            None => 0,
+        };
+        self.operand.bytes(count)?.plus(Bytes::new(scales))
+    }
+}
+
+impl Operand {
+    /// The type of operands that weights of a dtype are.
+    pub(crate) fn of(dtype: crate::StateFormat) -> Self {
+        match dtype {
+            crate::StateFormat::F32 => Self::F32,
+            crate::StateFormat::Bf16 | crate::StateFormat::F16 => Self::Bf16,
+        }
+    }
+
+    /// Bytes of `count` values, without scales.
+    pub(crate) fn bytes(self, count: u64) -> Result<Bytes> {
+        match self {
+            Self::F32 => Bytes::new(count).times(4),
+            Self::Bf16 => Bytes::new(count).times(2),
+            Self::Fp8 => Ok(Bytes::new(count)),
+            Self::Fp4 => Ok(Bytes::new(count.div_ceil(2))),
+        }
+    }
+}
