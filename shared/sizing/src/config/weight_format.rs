@@ -2,7 +2,7 @@
 //!
 //! Sources: `quantization_config` as transformers 5.24 (`utils/quantization_config.py`) and vLLM 0.33
 //! (`model_executor/layers/quantization`) read it; published configs of DeepSeek-V3 and -V4, gpt-oss, Kimi-K2.5 and -K3,
-//! MiniMax-M2.7, and ModelOpt's of GLM-5.1 and Llama-3.1-70B.
+//! MiniMax-M2.7, and `ModelOpt`'s of GLM-5.1 and Llama-3.1-70B.
 
 use serde_json::{Map, Value};
 
