@@ -179,7 +179,7 @@ fn the_offending_key_is_named() {
         ("llama.attention.head_count_kv", Value::U32s(vec![8, 8, 8]), "3 entries for 2 layers"),
         ("llama.attention.head_count_kv", Value::U32s(vec![8]), "1 entry for 2 layers"),
         ("llama.attention.head_count_kv", Value::U32(64), "only 32 query heads"),
-        ("llama.attention.head_count_kv", Value::F32(8.0), "whole number"),
+        ("llama.attention.head_count_kv", Value::F32(8.5), "whole number"),
         ("llama.attention.head_count", Value::U32(0), "no heads"),
         // A config with 0 heads is refused too; llama.cpp compares the types of keys, and a flag is no number.
         ("llama.attention.head_count_kv", Value::U32(0), "at least one"),
@@ -272,9 +272,15 @@ fn gemma_3n_shares_the_caches_of_its_last_layers() {
         .with("gemma3n.attention.key_length", Value::U32(256))
         .with("gemma3n.attention.value_length", Value::U32(256))
         .with("gemma3n.attention.sliding_window", Value::U32(512));
-    let state = state(&architecture(&file));
-    assert_eq!(state.slope(None).unwrap().whole(), Some(4 * 2 * 2 * 256 * 2));
-    assert_eq!(state.fixed(None).unwrap().get(), 16 * 512 * 2 * 2 * 256 * 2);
+    // Published files state the count of the others, as a float.
+    let stated = file.clone().with("gemma3n.attention.shared_kv_layers", Value::F32(10.0));
+    for file in [file.clone(), stated] {
+        let state = state(&architecture(&file));
+        assert_eq!(state.slope(None).unwrap().whole(), Some(4 * 2 * 2 * 256 * 2));
+        assert_eq!(state.fixed(None).unwrap().get(), 16 * 512 * 2 * 2 * 256 * 2);
+    }
+    let error = refusal(&file.with("gemma3n.attention.shared_kv_layers", Value::F32(10.5)));
+    assert!(error.contains("expected a whole number") && error.contains("10.5"), "{error}");
 }
 
 /// The dtype of state that a GGUF leaves open is f32 where nothing is set, which is what llama.cpp keeps.

@@ -236,3 +236,82 @@ fn a_cache_without_v_prints_the_type_of_v() {
     let lines = report(&query).unwrap().log_lines;
     assert!(lines.len() > 1 && lines.iter().all(|line| line.contains("V (q8_0):    0.00 MiB")), "{lines:?}");
 }
+
+/// GLM-5.2's list is what its `index_topk_freq` 4 and `index_skip_topk_offset` 3 say; a pattern says it letter by letter.
+#[test]
+fn owners_of_index_keys_come_from_a_pattern_or_a_frequency_too() {
+    let listed = of_catalogue("glm-5.2");
+    let types = listed["indexer_types"].as_array().unwrap();
+    let owners = types.iter().filter(|kind| *kind == "full").count() as u64;
+    let (bytes, warnings) = slope(&listed);
+    assert_eq!((bytes, warnings.contains("indexer_types")), (78 * 1_152 + owners * 132, false));
+    let letters: String = types.iter().map(|kind| if kind == "full" { 'F' } else { 'S' }).collect();
+    let without = with(&listed, &json!({"indexer_types": null}));
+    for more in [
+        json!({"index_topk_freq": 4, "index_skip_topk_offset": 3}),
+        json!({"index_topk_pattern": letters}),
+        json!({"index_topk_pattern": types}),
+    ] {
+        let (again, warnings) = slope(&with(&without, &more));
+        assert_eq!(again, bytes, "{more}");
+        assert!(warnings.contains("indexer_types: absent"), "{warnings}");
+    }
+    let none = with(&without, &json!({"index_topk_freq": null, "index_skip_topk_offset": null}));
+    assert_eq!(slope(&none).0, 78 * (1_152 + 132));
+    refused(&with(&none, &json!({"index_topk_pattern": "FxS"})), "index_topk_pattern[1]", "neither F");
+}
+
+/// `HYV4Config`: layer 0 and every fourth from 1 own keys, 10 of 34 (vLLM 0.33, `transformers_utils/configs/hy_v4.py`).
+#[test]
+fn a_class_knows_which_layers_own_index_keys() {
+    let config = json!({"model_type": "hy_v4", "num_hidden_layers": 34, "hidden_size": 2816, "num_attention_heads": 32,
+        "num_key_value_heads": 32, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 192,
+        "qk_rope_head_dim": 64, "v_head_dim": 256, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 16,
+        "dtype": "bfloat16"});
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, 34 * 1_152 + 10 * 132);
+    assert!(warnings.contains("indexer_types: absent"), "{warnings}");
+}
+
+/// transformers 5.12 to 5.17 saved GLM-5's layers as `deepseek_sparse_attention`; 5.19 renames them.
+#[test]
+fn layers_with_an_indexer_have_older_names() {
+    let config =
+        with(&of_catalogue("glm-5.1"), &json!({"layer_types": vec!["deepseek_sparse_attention"; 78]}));
+    assert_eq!(slope(&config), slope(&of_catalogue("glm-5.1")));
+    // Without a width there is nothing to count, which is a doubt.
+    let heads = json!({"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128,
+        "layer_types": ["full_attention", "indexed_attention"], "dtype": "bfloat16"});
+    let (bytes, warnings) = slope(&heads);
+    assert_eq!(bytes, 2 * 2 * 2 * 128 * 2);
+    assert!(warnings.contains("no width of index keys"), "{warnings}");
+    assert!(read_config_text(&heads.to_string(), Unknown::Refuse).is_err());
+}
+
+/// openPangu-Pro: keys of 128 + 64 and values of 128 on 8 heads (vLLM 0.33, `models/openpangu.py`).
+#[test]
+fn keys_of_two_parts_are_as_wide_as_both() {
+    let config = json!({"model_type": "PanguProMoE", "hidden_size": 4608, "num_hidden_layers": 50,
+        "num_attention_heads": 48, "num_key_value_heads": 8, "qk_nope_dim": 128, "qk_rope_dim": 64,
+        "v_channels": 128, "torch_dtype": "bfloat16"});
+    assert_eq!(slope(&config).0, 50 * 8 * (192 + 128) * 2);
+    assert!(read_config_text(&config.to_string(), Unknown::Refuse).is_ok());
+}
+
+/// A block of Nemotron-NAS has its group of query heads or no attention; what else it says of attention is a doubt.
+#[test]
+fn blocks_state_their_heads() {
+    let of = |attention: Value| {
+        json!({"model_type": "nemotron-nas", "num_hidden_layers": 2, "hidden_size": 4096, "num_attention_heads": 32,
+            "num_key_value_heads": null, "dtype": "bfloat16",
+            "block_configs": [{"attention": {"no_op": true}}, {"attention": attention}]})
+    };
+    assert_eq!(slope(&of(json!({"n_heads_in_group": 8}))).0, 2 * 4 * 128 * 2);
+    let place = "block_configs[1].attention.n_heads_in_group";
+    refused(&of(json!({"no_op": false})), place, "missing, and the block has attention");
+    refused(&of(json!({"num_key_value_heads": 8})), place, "missing");
+    let window = of(json!({"n_heads_in_group": 8, "window_length": 8192, "num_sink_tokens": null}));
+    let (_, warnings) = slope(&window);
+    assert!(warnings.contains("block_configs[1].attention.window_length"), "{warnings}");
+    assert!(read_config_text(&window.to_string(), Unknown::Refuse).is_err());
+}

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::class_defaults;
 use super::fields::{Fields, wrong_type};
 use super::shapes::{has_convolutions, must_fit};
+use super::strict;
 use crate::fact::Fact;
 use crate::state::counted;
 use crate::warning::Warning;
@@ -134,6 +135,11 @@ fn named_layers(
                 let path = format!("{path}[{index}]");
                 let name = value.as_str().ok_or_else(|| wrong_type(&path, "a layer kind", value))?;
                 let kind = kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))?;
+                if INDEXED.contains(&name) && !INDEX_WIDTHS.iter().any(|key| fields.has(key)) {
+                    let what =
+                        format!("layers of {name}, and no width of index keys is stated; none are counted");
+                    fields.doubt(fields.path_of(key), what);
+                }
                 // ZAYA's and Inkling's hybrid layers are attention with short convolutions, which their shape adds.
                 let beside = kind == LayerKind::Parallel && has_convolutions(fields);
                 Ok(match kind {
@@ -159,11 +165,17 @@ fn linear_of_class(model_type: Option<&str>) -> LayerKind {
     LayerKind::Linear
 }
 
+/// Attention with an indexer, by its name and those that it had in transformers 5.12 to 5.17
+/// (`_LEGACY_LAYER_TYPE_REMAP` of `configuration_utils.py`).
+const INDEXED: [&str; 3] = ["indexed_attention", "deepseek_sparse_attention", "qwen_sparse_attention"];
+
+/// Index fields, one of which a layer with an indexer needs.
+const INDEX_WIDTHS: [&str; 2] = ["index_head_dim", "indexer_head_dim"];
+
 fn kind_of_name(name: &str) -> Option<LayerKind> {
     Some(match name {
-        "full_attention" | "attention" | "global_attention" | "global" | "indexed_attention" => {
-            LayerKind::Full
-        }
+        "full_attention" | "attention" | "global_attention" | "global" => LayerKind::Full,
+        _ if INDEXED.contains(&name) => LayerKind::Full,
         "sliding_attention" | "sliding_window_attention" | "local_attention" | "local" | "hybrid_sliding" => {
             LayerKind::Sliding
         }
@@ -180,6 +192,9 @@ fn kind_of_name(name: &str) -> Option<LayerKind> {
 fn unknown_kind(path: &str, name: &str) -> Error {
     Error::field(path, format!("unknown layer kind {name:?}; it is not sized as something else"))
 }
+
+/// What is read of a block's attention.
+const OF_BLOCKS: [&str; 3] = ["no_op", "replace_with_linear", "n_heads_in_group"];
 
 /// `block_configs`: a block's attention may be left out or replaced by a plain matrix (Nemotron-NAS).
 fn block_configs(
@@ -199,8 +214,15 @@ fn block_configs(
                 .and_then(Value::as_object)
                 .ok_or_else(|| Error::field(&place, "missing; it says whether the block has attention"))?;
             let left_out = |key: &str| attention.get(key).and_then(Value::as_bool).unwrap_or(false);
-            let none = left_out("no_op") || left_out("replace_with_linear");
-            Ok(if none { LayerKind::None } else { LayerKind::Full })
+            if left_out("no_op") || left_out("replace_with_linear") {
+                return Ok(LayerKind::None);
+            }
+            for (key, value) in attention {
+                if !OF_BLOCKS.contains(&key.as_str()) && !strict::is_known(key, value) {
+                    fields.doubt(format!("{place}.{key}"), "no rule reads this of a block's attention");
+                }
+            }
+            Ok(LayerKind::Full)
         })
         .collect::<Result<_>>()?;
     Ok(Some(Kinds { field: path, layers }))

@@ -4,6 +4,7 @@ mod beside;
 mod compressed;
 mod cross;
 mod latent;
+mod owners;
 mod recurrent;
 mod shared;
 
@@ -61,7 +62,7 @@ impl<'f, 'a> Shapes<'f, 'a> {
                 None => block_config_heads(fields, total)?,
             },
             query_heads: per_layer(fields, &QUERY_HEADS, total)?,
-            indexers: indexer_owners(fields, total)?,
+            indexers: owners::of_index_keys(fields, total)?,
             stores: fields.numbers("kv_source_layer_ids")?,
             index_sources: fields.numbers("index_source_layer_ids")?,
         })
@@ -243,6 +244,13 @@ impl<'f, 'a> Shapes<'f, 'a> {
         if let Some(width) = self.fields.count_any(&HEAD_WIDTHS)? {
             return Ok(width);
         }
+        // openPangu-Pro's keys (vLLM 0.33, `models/openpangu.py`): a part with positions behind one without.
+        if let (Some(nope), Some(rope)) =
+            (self.fields.count("qk_nope_dim")?, self.fields.count("qk_rope_dim")?)
+        {
+            let rule = format!("{} + {}", nope.source(), rope.source());
+            return Ok(Fact::derived(sum(&[nope.get(), rope.get()])?, rule));
+        }
         let needed = "the width of a head";
         let (field, state) = match self.fields.zero(&HEAD_WIDTHS) {
             Some(path) => (path, "is 0"),
@@ -404,10 +412,18 @@ fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(Strin
         .iter()
         .enumerate()
         .map(|(index, block)| {
-            let group = block.get("attention").and_then(|attention| attention.get("n_heads_in_group"));
-            // A block without attention has no group; its kind says so.
-            let Some(group) = group.filter(|group| !group.is_null()) else { return Ok(1) };
+            let attention = block.get("attention");
+            let group = attention.and_then(|attention| attention.get("n_heads_in_group"));
             let place = format!("{path}[{index}].attention.n_heads_in_group");
+            let Some(group) = group.filter(|group| !group.is_null()) else {
+                let is_on = |key| attention.and_then(|attention| attention.get(key)).and_then(Value::as_bool);
+                // A block without attention has no group.
+                return match ["no_op", "replace_with_linear"].into_iter().any(|key| is_on(key) == Some(true))
+                {
+                    true => Ok(1),
+                    false => Err(Error::field(place, "missing, and the block has attention")),
+                };
+            };
             match whole_number(&place, group)? {
                 group if group > 0 && query.is_multiple_of(group) => Ok(query / group),
                 group => Err(Error::field(place, format!("{query} query heads cannot be shared by {group}"))),
@@ -419,25 +435,6 @@ fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(Strin
 
 fn entry((path, list): &(String, Vec<u64>), index: usize) -> Fact {
     Fact::new(list[index], Source::field(format!("{path}[{index}]")))
-}
-
-/// `indexer_types`: `full` layers own index keys, `shared` ones use an earlier layer's.
-fn indexer_owners(fields: &Fields<'_>, total: usize) -> Result<Option<Vec<bool>>> {
-    let Some((path, list)) = fields.list("indexer_types")? else { return Ok(None) };
-    must_fit(fields, &path, list.len(), total)?;
-    let owners = list[..total]
-        .iter()
-        .enumerate()
-        .map(|(index, value)| match value.as_str() {
-            Some("full") => Ok(true),
-            Some("shared") => Ok(false),
-            _ => Err(Error::field(
-                format!("{path}[{index}]"),
-                format!("{value} is neither \"full\" nor \"shared\""),
-            )),
-        })
-        .collect::<Result<_>>()?;
-    Ok(Some(owners))
 }
 
 pub(crate) fn product(factors: &[u64]) -> Result<u64> {

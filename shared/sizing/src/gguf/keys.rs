@@ -213,6 +213,10 @@ fn whole(name: &str, entry: &Entry, scalar: Scalar) -> Result<u64> {
     let number = match scalar {
         Scalar::Unsigned(value) => Some(value),
         Scalar::Signed(value) => u64::try_from(value).ok(),
+        // Gemma 3n's files have `shared_kv_layers` as a float.
+        Scalar::Float(value) if value.fract() == 0.0 && (0.0..=LARGEST as f64).contains(&value) => {
+            Some(value as u64)
+        }
         Scalar::Flag(_) | Scalar::Float(_) => None,
     };
     number.filter(|value| *value <= LARGEST).ok_or_else(|| {

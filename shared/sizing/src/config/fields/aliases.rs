@@ -47,11 +47,11 @@ pub(in crate::config) const LAYERS: [&str; 8] = [
     "n_layers",
     "num_transformer_layers",
 ];
-/// MLA's fields, and openPangu's names for them.
+/// MLA's fields, and openPangu's names for them; `v_channels` is of its models with heads.
 pub(in crate::config) const LATENT_RANKS: [&str; 2] = ["kv_lora_rank", "attention_kv_lora_dim"];
 pub(in crate::config) const LATENT_ROPES: [&str; 2] = ["qk_rope_head_dim", "attention_qk_rope_dim"];
 pub(in crate::config) const LATENT_NOPES: [&str; 2] = ["qk_nope_head_dim", "attention_qk_dim"];
-pub(in crate::config) const LATENT_VALUES: [&str; 2] = ["v_head_dim", "attention_v_dim"];
+pub(in crate::config) const LATENT_VALUES: [&str; 3] = ["v_head_dim", "attention_v_dim", "v_channels"];
 /// `model_max_length` goes first: Command-R states it beside a shorter `max_position_embeddings`. `max_context_length` is of
 /// `OpenELM` (`OpenELMConfig`).
 pub(in crate::config) const CONTEXTS: [&str; 10] = [

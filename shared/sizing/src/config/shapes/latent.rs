@@ -31,13 +31,10 @@ impl Shapes<'_, '_> {
             return Ok(Mixer::Mla(latent));
         }
         let owns = self.indexers.as_ref().is_none_or(|owners| owners[index]);
-        if self.indexers.is_none()
-            && self.fields.count("index_topk_freq")?.is_some_and(|every| every.get() > 1)
-        {
-            warnings.push(Warning::new(
-                self.fields.path_of("index_topk_freq"),
-                "indexer_types is absent, so every layer is taken to own index keys; that errs high",
-            ));
+        if self.fields.list("indexer_types")?.is_none() && self.indexers.is_some() {
+            let what =
+                "absent; layers own index keys as index_topk_pattern, index_topk_freq or the class says";
+            warnings.push(Warning::new(self.fields.path_of("indexer_types"), what));
         }
         let top_k = self.top_k("index_topk", "token", warnings)?;
         let index = if owns {

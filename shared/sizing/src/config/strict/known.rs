@@ -59,6 +59,7 @@ const EXACT: &[(Reason, &[&str])] = &[
             "index_n_heads",
             "index_topk",
             "index_topk_freq",
+            "index_topk_pattern",
             "indexer_n_heads",
             "index_source_layer_ids",
             "is_hybrid_swa",
