@@ -214,10 +214,8 @@ fn whole(name: &str, entry: &Entry, scalar: Scalar) -> Result<u64> {
         Scalar::Unsigned(value) => Some(value),
         Scalar::Signed(value) => u64::try_from(value).ok(),
         // Gemma 3n's files have `shared_kv_layers` as a float.
-        Scalar::Float(value) if value.fract() == 0.0 && (0.0..=LARGEST as f64).contains(&value) => {
-            Some(value as u64)
-        }
-        Scalar::Flag(_) | Scalar::Float(_) => None,
+        Scalar::Float(value) => whole_of(value),
+        Scalar::Flag(_) => None,
     };
     number.filter(|value| *value <= LARGEST).ok_or_else(|| {
         let shown = match scalar {
@@ -231,6 +229,11 @@ fn whole(name: &str, entry: &Entry, scalar: Scalar) -> Result<u64> {
             format!("expected a whole number from 0 to 4,294,967,296, found {shown}"),
         )
     })
+}
+
+/// A float that is a whole number, which formatting shows without a loss.
+fn whole_of(value: f64) -> Option<u64> {
+    format!("{value}").parse().ok()
 }
 
 /// A key with the offset of its value: where to look in the file.
