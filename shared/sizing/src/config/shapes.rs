@@ -418,11 +418,10 @@ fn block_config_heads(fields: &Fields<'_>, total: usize) -> Result<Option<(Strin
             let Some(group) = group.filter(|group| !group.is_null()) else {
                 let is_on = |key| attention.and_then(|attention| attention.get(key)).and_then(Value::as_bool);
                 // A block without attention has no group.
-                return match ["no_op", "replace_with_linear"].into_iter().any(|key| is_on(key) == Some(true))
-                {
-                    true => Ok(1),
-                    false => Err(Error::field(place, "missing, and the block has attention")),
-                };
+                if ["no_op", "replace_with_linear"].into_iter().any(|key| is_on(key) == Some(true)) {
+                    return Ok(1);
+                }
+                return Err(Error::field(place, "missing, and the block has attention"));
             };
             match whole_number(&place, group)? {
                 group if group > 0 && query.is_multiple_of(group) => Ok(query / group),

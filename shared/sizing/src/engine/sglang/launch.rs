@@ -93,7 +93,7 @@ pub(super) fn requests_warning(query: &Query<'_>, launch: &Launch) -> Option<War
     let mut said = Vec::new();
     if query.settings.max_running_requests.is_none() {
         said.push(format!(
-            "not given; this launch admits {requests} requests at once, which pools and fits count"
+            "not given; this launch takes {requests}, which pools and fits count; tokens and state slots may admit fewer"
         ));
     }
     if !requests.is_multiple_of(groups) {
