@@ -216,7 +216,7 @@ fn sglang_names_the_cap_that_its_launch_does_not_set() {
     };
     assert!(told(&[("max_running_requests", "32")]).starts_with("caps the window pool"));
     // `deepseek_v4_hook.py`
-    assert!(told(&[]).starts_with("not given; this launch admits 256 requests at once"));
+    assert!(told(&[]).starts_with("not given; this launch takes 256"));
     let launched = [("max_running_requests", "32"), ("swa_full_tokens_ratio", "0.1")];
     assert_eq!(told(&launched), "");
     let cell = |pairs: &[(&str, &str)]| figure(&architecture, "sglang", pairs, "pool_bytes_per_token");
