@@ -5,12 +5,14 @@ use std::cell::Cell;
 use kvscope_charts::figures::{GrowthInput, GrowthScale, Provenance, Series, sample_contexts};
 use kvscope_charts::palette::assign_colours;
 use kvscope_charts::{Growth, Size, Theme};
+use kvscope_sizing::plan::Moving;
 use kvscope_sizing::{ByteKind, Bytes, Settings, StateModel, Tokens, UnitSystem, catalogue};
 use leptos::prelude::*;
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 
 use crate::canvas::paint_on;
+use crate::views::plans::Trial;
 
 const VERSIONS: usize = 40;
 const SWEEP_CONTEXTS: usize = 512;
@@ -29,9 +31,13 @@ pub(crate) fn first_chart_is_drawn() {
 }
 
 /// Makes the measurement callable. It gives JSON: `sweep_ms` for 40 versions × 512 contexts by component, `redraw_ms`
-/// for layout and paint of 40 curves at this pixel ratio, both medians, and `first_chart_ms`.
+/// for layout and paint of 40 curves at this pixel ratio, both medians, and `first_chart_ms`. Called with the query of a link
+/// it answers the link's plan instead, once: see [`plan`].
 pub(crate) fn install() {
-    let run = Closure::<dyn Fn() -> JsValue>::new(|| JsValue::from_str(&measure()));
+    let run = Closure::<dyn Fn(JsValue) -> JsValue>::new(|query: JsValue| {
+        let text = query.as_string().map_or_else(measure, |query| plan(&query));
+        JsValue::from_str(&text)
+    });
     let _ = js_sys::Reflect::set(&window(), &JsValue::from_str("kvscope_bench"), run.as_ref());
     run.forget();
 }
@@ -99,6 +105,25 @@ fn measure() -> String {
         sized.len(),
         contexts.len()
     )
+}
+
+/// Milliseconds of a plan's answer without drawing: `anew_ms` with its lines over context, `moved_ms` at another context,
+/// `inputs_ms` anew with ±10 % of each input; null where it is refused.
+fn plan(query: &str) -> String {
+    let time = |trial: Option<&mut Trial>, moving: Moving| {
+        let start = now();
+        let is_answered = trial.is_some_and(|trial| trial.answers(moving));
+        if is_answered { now() - start } else { f64::NAN }
+    };
+    let mut trial = Trial::of(query);
+    let anew = time(trial.as_mut(), Moving::Nothing);
+    if let Some(trial) = &mut trial {
+        trial.next();
+    }
+    let moved = time(trial.as_mut(), Moving::Nothing);
+    let inputs = time(Trial::of(query).as_mut(), Moving::Inputs);
+    let [anew, moved, inputs] = [anew, moved, inputs].map(number);
+    format!("{{\"anew_ms\":{anew},\"moved_ms\":{moved},\"inputs_ms\":{inputs}}}")
 }
 
 /// The middle time: as many are at least as long as are shorter.

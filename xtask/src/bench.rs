@@ -23,7 +23,7 @@ const PROCESS_RUNS: usize = 20;
 
 /// One row of the table.
 struct Row {
-    what: &'static str,
+    what: String,
     aim: &'static str,
     /// Or why there is no figure.
     measured: Result<String>,
@@ -31,37 +31,21 @@ struct Row {
 
 pub(crate) fn bench(workspace: &Workspace) -> Result<ExitCode> {
     let site = site::build(workspace)?;
-    let (sweep, redraw, first_chart) = match page_speed(workspace) {
-        Ok(speed) => (speed.figure("sweep_ms"), speed.figure("redraw_ms"), speed.figure("first_chart_ms")),
-        Err(error) => {
-            output::error(&error);
-            let missing = || Err(PageSpeed::unexpected("no figures, for the reason above"));
-            (missing(), missing(), missing())
-        }
-    };
+    let speed = page_speed(workspace).unwrap_or_else(|error| {
+        output::error(&error);
+        PageSpeed(serde_json::Value::Null)
+    });
+    let row = |what: &str, aim, measured| Row { what: what.to_owned(), aim, measured };
     let mut rows = native(workspace);
     rows.extend([
-        Row {
-            what: "40 versions × 512 contexts, WASM in headless Chromium",
-            aim: "under 4 ms",
-            measured: sweep,
-        },
-        Row { what: "redraw of 40 curves at 2×, headless Chromium", aim: "under 8 ms", measured: redraw },
-        Row {
-            what: "`kvscope size` as a process, median of 20 runs",
-            aim: "under 10 ms",
-            measured: process_time(workspace),
-        },
-        Row {
-            what: "first chart on loopback, headless Chromium",
-            aim: "under 1000 ms",
-            measured: first_chart,
-        },
-        Row {
-            what: "the whole site in brotli",
-            aim: "under 250000 B",
-            measured: Ok(format!("{} B", site.total_bytes())),
-        },
+        row("40 versions × 512 contexts, WASM in headless Chromium", "under 4 ms", speed.figure("sweep_ms")),
+        row("redraw of 40 curves at 2×, headless Chromium", "under 8 ms", speed.figure("redraw_ms")),
+    ]);
+    rows.extend(speed.plans());
+    rows.extend([
+        row("`kvscope size` as a process, median of 20 runs", "under 10 ms", process_time(workspace)),
+        row("first chart on loopback, headless Chromium", "under 1000 ms", speed.figure("first_chart_ms")),
+        row("the whole site in brotli", "under 250000 B", Ok(format!("{} B", site.total_bytes()))),
     ]);
     output::line(&table(&rows));
     let complete = rows.iter().all(|row| row.measured.is_ok());
@@ -79,7 +63,7 @@ fn native(workspace: &Workspace) -> Vec<Row> {
         Ok(text) => median_in(text, name).ok_or_else(|| missing(format!("no row for {name}"))),
         Err(error) => Err(missing(error.to_string())),
     };
-    NATIVE.map(|(name, what, aim)| Row { what, aim, measured: measured(name) }).into()
+    NATIVE.map(|(name, what, aim)| Row { what: what.to_owned(), aim, measured: measured(name) }).into()
 }
 
 /// The third column of divan's row for a benchmark (fastest, slowest, median, mean), or of the row below it, which
@@ -117,7 +101,7 @@ fn process_time(workspace: &Workspace) -> Result<String> {
     Ok(milliseconds(median(times)))
 }
 
-/// What the page says of itself, in `{"sweep_ms", "redraw_ms", "first_chart_ms"}`.
+/// What the page says of itself, in `{"sweep_ms", "redraw_ms", "first_chart_ms", "plans"}`.
 struct PageSpeed(serde_json::Value);
 
 fn page_speed(workspace: &Workspace) -> Result<PageSpeed> {
@@ -139,6 +123,27 @@ impl PageSpeed {
             Some(figure) => Ok(format!("{figure:.2} ms")),
             None => Err(Self::unexpected(&format!("no {name} in {}", self.0))),
         }
+    }
+
+    /// A plan's answer without drawing, for the version that takes longest: with its lines over context, after a move of the
+    /// context, and with ±10 % of each input.
+    fn plans(&self) -> Vec<Row> {
+        let plans = self.0["plans"].as_array().map_or(&[][..], Vec::as_slice);
+        let slowest = plans.iter().filter(|plan| plan["of"] == "slowest");
+        let row = |plan: &serde_json::Value| {
+            let name = plan["plan"].as_str().unwrap_or_default();
+            let all = ["anew_ms", "moved_ms", "inputs_ms"].map(|of| plan[of].as_f64());
+            let measured = match all {
+                [Some(anew), Some(moved), Some(inputs)] => {
+                    let model = plan["model"].as_str().unwrap_or_default();
+                    Ok(format!("{anew:.1} ms, moved {moved:.1} ms, ±10 % {inputs:.1} ms ({model})"))
+                }
+                _ => Err(Self::unexpected(&format!("no times in {plan}"))),
+            };
+            let aim = if name == "simulate" { "none: 10,000 requests" } else { "each under 5 ms" };
+            Row { what: format!("plan {name}, WASM, the slowest version"), aim, measured }
+        };
+        slowest.map(row).collect()
     }
 
     fn unexpected(detail: &str) -> Error {
@@ -183,6 +188,21 @@ mod tests {
         assert_eq!(median_in(text, "sweep").as_deref(), Some("921.7 µs"));
         assert_eq!(median_in(text, "read_config").as_deref(), Some("12.9 µs (llama-3.1-8b)"));
         assert_eq!(median_in(text, "absent"), None);
+    }
+
+    #[test]
+    fn a_plan_without_times_is_not_measured() {
+        let plan = |inputs: serde_json::Value| {
+            serde_json::json!({
+                "plan": "offload", "of": "slowest", "model": "glm-5", "anew_ms": 1.25, "moved_ms": 0.5, "inputs_ms": inputs,
+            })
+        };
+        let usual = serde_json::json!({ "of": "usual" });
+        let plans = serde_json::json!({ "plans": [usual, plan(7.into()), plan(serde_json::Value::Null)] });
+        let rows = PageSpeed(plans).plans();
+        assert_eq!(rows.len(), 2, "the slowest alone");
+        assert_eq!(rows[0].measured.as_ref().unwrap(), "1.2 ms, moved 0.5 ms, ±10 % 7.0 ms (glm-5)");
+        assert!(rows[1].measured.is_err());
     }
 
     #[test]

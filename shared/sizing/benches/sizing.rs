@@ -11,8 +11,8 @@ use kvscope_sizing::hardware::{find_gpu, links};
 use kvscope_sizing::plan::prefix::{PrefixQuestion, SharedPrefix, reuse};
 use kvscope_sizing::plan::simulation::{Compare, Replay, StateSizes, StoreTier, Trace, simulate};
 use kvscope_sizing::plan::{
-    CapacityQuestion, ChosenLink, CostQuestion, HandoverQuestion, MemoryQuestion, Moving, PrefillTime,
-    Subject, capacity, cost, handover, label,
+    CapacityQuestion, ChosenLink, CostQuestion, Given, HandoverQuestion, MemoryQuestion, Moving, Offloading,
+    PrefillTime, Subject, capacity, cost, datasheet_tier, handover, label,
 };
 use kvscope_sizing::{Architecture, Bytes, Settings, StateModel, Tokens, catalogue, read_config};
 
@@ -222,6 +222,24 @@ fn plan_handover(bencher: Bencher<'_, '_>) {
     };
     let subject = Subject::of(entry, &architecture);
     bencher.bench_local(|| handover(black_box(&subject), &question).expect("it is sent"));
+}
+
+/// Restore or recompute with its break-evens, and both ways at the lengths of a figure.
+#[divan::bench(min_time = 1)]
+fn plan_offload(bencher: Bencher<'_, '_>) {
+    let id = "deepseek-v4.1-flash";
+    let entry = kvscope_sizing::find_entry(id).expect("a catalogue id");
+    let architecture = architecture_of(id);
+    let settings = Settings::default();
+    let given = Given::of([("gpu", Some("h200".to_owned())), ("count", Some("8".to_owned()))]);
+    let tiers: Vec<_> = datasheet_tier(&given).expect("a known GPU").into_iter().collect();
+    let contexts: Vec<Tokens> = (1..=30).map(|step| Tokens::new(step * 30_000)).collect();
+    let subject = Subject::of(entry, &architecture);
+    bencher.bench_local(|| {
+        let offloading = Offloading::of(black_box(subject), &settings, &given).expect("it computes");
+        black_box(offloading.at(Tokens::new(100_000), &tiers).expect("it is restored"));
+        black_box(offloading.curves(&contexts, &tiers).expect("it is drawn"));
+    });
 }
 
 /// Labels at three lengths.

@@ -3,7 +3,8 @@
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::plan::{
     Given, LabelPlan, LineAxis, LineQuantity, Moving, Offloading, PlanKind, Subject, capacity_of,
-    compression_of, cost_curve_of, cost_of, datasheet_tier, label_of, typed_tiers,
+    compression_of, cost_curve_of, cost_of, datasheet_tier, handover_curve_of, handover_of, label_of,
+    network_links, typed_links, typed_tiers,
 };
 use kvscope_sizing::{Settings, Tokens, UnitSystem, find_entry};
 
@@ -68,6 +69,30 @@ fn curves_of_restoring_are_the_seconds_of_the_plan() {
     // By its datasheet a link has no α, so all layouts take as long and are one line.
     let tier = datasheet_tier(&self::given(&[("gpu", "h200"), ("count", "2")])).unwrap().unwrap();
     assert_eq!(offloading.curves(&contexts, &[tier]).unwrap().restores.len(), 1);
+}
+
+/// The plan adds up components and the curve asks the state for all of them at once.
+#[test]
+fn curves_of_sending_are_the_seconds_of_the_plan() {
+    let given = given(&[("gpu", "h200"), ("blocks", "7"), ("start_us", "3"), ("bandwidth", "10GB/s")]);
+    let settings = Settings::default();
+    let mut links = typed_links(&given).unwrap();
+    links.extend(network_links());
+    for id in ["qwen3.5-397b-a17b", "deepseek-v4.1-flash", "gemma-3-27b"] {
+        let entry = find_entry(id).unwrap();
+        let architecture = entry.architecture().unwrap();
+        let subject = Subject::of(entry, &architecture);
+        let contexts = [100, 6400, 20_000].map(Tokens::new);
+        let curve = handover_curve_of(&subject, &settings, &contexts, &links, &given).unwrap();
+        let plan = handover_of(&subject, &settings, &contexts, &links, &given, Moving::Nothing).unwrap();
+        let lines = curve.lines();
+        assert_eq!(lines.lines.len(), links.len() + 1, "the prefill and every link");
+        for (place, at) in plan.at.iter().enumerate() {
+            for line in &lines.lines {
+                assert_eq!(line.values[place].to_bits(), at.drawn(&line.name).unwrap().to_bits(), "{id}");
+            }
+        }
+    }
 }
 
 /// Llama-3.1-8B: 131,072 B a token, which a step reads and a request holds; 1.5 GB and more of weights in every step.

@@ -7,16 +7,16 @@ use kvscope_sizing::plan::prefix::{reuse, reuse_curve};
 use kvscope_sizing::plan::simulation::Compare;
 use kvscope_sizing::plan::{
     FieldKind, Given, LabelPlan, Lines, Measured, Moving, NamedTrace, Offloading, PlanKind, Sheet,
-    capacity_of, compression_of, cost_curve_of, cost_of, datasheet_tier, handover_of, label_of,
-    network_links, prefix_question, simulation_of, typed_block, typed_links, typed_mix, typed_prefix,
-    typed_tiers, typed_trace, vllm_of,
+    capacity_of, compression_of, cost_curve_of, cost_of, datasheet_tier, handover_curve_of, handover_of,
+    label_of, network_links, prefix_question, simulation_of, typed_block, typed_links, typed_mix,
+    typed_prefix, typed_tiers, typed_trace, vllm_of,
 };
 use kvscope_sizing::{Error, Settings, Tokens, UnitSystem, Warning};
 
 use leptos::prelude::*;
 
 use super::Answered;
-use crate::state::{Chosen, Model, Page, Shared};
+use crate::state::{Chosen, Model, Page, Shared, find_model};
 
 /// An answer with what is drawn of it.
 #[derive(Debug)]
@@ -64,6 +64,43 @@ pub(super) fn answer(page: Page, plans: &PlansView, moving: Moving, before: Opti
 /// Whether a plan is asked at the context of the page.
 pub(super) fn has_context(plan: PlanKind) -> bool {
     !matches!(plan, PlanKind::Prefix | PlanKind::Simulate)
+}
+
+/// A question of a link apart from the page: what the speed table times.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    question: Question,
+    models: Vec<Shared<Model>>,
+    context: Tokens,
+    drawn: Option<Lines>,
+}
+
+impl Trial {
+    /// The plan of a link, asked about all its versions.
+    pub(crate) fn of(query: &str) -> Option<Self> {
+        let (view, _) = ViewState::from_query(query);
+        let models = view.models.iter().map(|id| find_model(id, &[]).ok()).collect::<Option<_>>()?;
+        let context = view.context;
+        let measured = Measured::default();
+        let question = Question { view, moving: Moving::Nothing, trace: None, measured };
+        Some(Self { question, models, context, drawn: None })
+    }
+
+    /// The answer with all that is drawn of it; false where it is refused.
+    pub(crate) fn answers(&mut self, moving: Moving) -> bool {
+        self.question.moving = moving;
+        let models: Vec<&Model> = self.models.iter().map(|model| &**model).collect();
+        let asked = Asked::of(&self.question, self.context);
+        let answer = asked.and_then(|asked| asked.answer(&models, self.drawn.as_ref()));
+        let Ok((_, drawn)) = answer else { return false };
+        self.drawn = drawn;
+        true
+    }
+
+    /// Asks at another context, with what was drawn at every context kept as the page keeps it.
+    pub(crate) fn next(&mut self) {
+        self.context = Tokens::new(self.context.get() - self.context.get() / 8);
+    }
 }
 
 fn answer_anew(page: Page, question: Question, drawn: Option<&Lines>) -> Result<Answer, Refusal> {
@@ -172,9 +209,7 @@ impl<'a> Asked<'a> {
                     Some(_) => None,
                     None => Some(lines(&|| {
                         let samples = samples(models);
-                        let drawn =
-                            handover_of(&subject, settings, &samples, &links, given, Moving::Nothing)?;
-                        Ok(drawn.lines())
+                        Ok(handover_curve_of(&subject, settings, &samples, &links, given)?.lines())
                     })?),
                 };
                 let at = |name: &str| plan.at.first()?.drawn(name);

@@ -13,6 +13,7 @@ use crate::erased::{effect, part, words};
 use crate::state::{Agent, Page, Shared, Step};
 use crate::ui::Choice;
 use crate::views::growth::whole_names;
+pub(crate) use asked::Trial;
 use asked::{Answer, Refusal, answer};
 
 /// Why there is no answer stands in its place.

@@ -1,13 +1,13 @@
 //! Operations of attention: every query head against each entry that is read, once for the score, once for the sum.
 
-use super::span::Span;
-use super::{Operand, Operations, Part, PartOperations, product};
+use super::span::Met;
+use super::{Operand, Part, Work, product};
 use crate::fact::Fact;
 use crate::format::{IndexFormat, KvFormat};
 use crate::growth::Growth;
 use crate::mixer::{CompressedAttention, CompressorRows, Heads, IndexKeys, Latent};
 use crate::settings::{Formats, MlaStorage};
-use crate::state::{ComponentKind, StateComponent};
+use crate::state::{ComponentKind, Reads, StateComponent};
 use crate::{Bytes, Error, Result, Tokens};
 
 impl StateComponent {
@@ -32,66 +32,62 @@ impl StateComponent {
 }
 
 impl Heads {
-    /// 2 × query heads × K width for the score and × V width for the sum, for each of `entries`.
-    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
-        self.operations_in([formats.k().format, formats.v().format], entries)
+    /// 2 × query heads × K width for the score and × V width for the sum, for each entry.
+    pub(super) fn work(&self, formats: &Formats, met: Met) -> Result<Vec<Work>> {
+        self.work_in([formats.k().format, formats.v().format], met)
     }
 
-    pub(super) fn cross_operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
+    pub(super) fn cross_work(&self, formats: &Formats, met: Met) -> Result<Vec<Work>> {
         let sides = formats
             .cross()
             .map_or_else(|| [formats.k().format, formats.v().format], |chosen| [chosen.format; 2]);
-        self.operations_in(sides, entries)
+        self.work_in(sides, met)
     }
 
-    fn operations_in(&self, [k, v]: [KvFormat; 2], entries: u64) -> Result<Vec<Operations>> {
+    fn work_in(&self, [k, v]: [KvFormat; 2], met: Met) -> Result<Vec<Work>> {
         let heads = query_heads(self.query_heads.as_ref())?;
         let rows = (heads / self.kv_heads.get().max(1)).max(1);
-        let side = |format, width: &Fact| side(format, rows, &[heads, width.get(), entries]);
+        let side = |format, width: &Fact| core(kv_operand(format), rows, &[2, heads, width.get()], met);
         Ok(vec![side(k, &self.k_width)?, side(v, &self.v_width)?])
     }
 }
 
 impl Latent {
     /// Absorbed: 2 × heads × (rank + rope for the score, rank for the sum) for each entry. Expanded: as heads of their own.
-    pub(super) fn operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
+    pub(super) fn work(&self, formats: &Formats, met: Met) -> Result<Vec<Work>> {
         if formats.mla_storage() == MlaStorage::Expanded {
-            return self.expanded_operations([formats.k().format, formats.v().format], entries);
+            return self.expanded_work([formats.k().format, formats.v().format], met);
         }
         let heads = query_heads(self.query_heads.as_ref())?;
         let width = self.rank.get().saturating_mul(2).saturating_add(self.rope.get());
-        Ok(vec![side(formats.latent().format, heads, &[heads, width, entries])?])
+        Ok(vec![core(kv_operand(formats.latent().format), heads, &[2, heads, width], met)?])
     }
 
-    /// Those of a prefill, which expands latents to K and V of every head where the config gives their widths.
-    pub(super) fn prefill_operations(&self, formats: &Formats, entries: u64) -> Result<Vec<Operations>> {
+    /// That of a prefill, which expands latents to K and V of every head where the config gives their widths.
+    pub(super) fn prefill_work(&self, formats: &Formats, met: Met) -> Result<Vec<Work>> {
         if self.nope.is_none() || self.v_width.is_none() {
-            return self.operations(formats, entries);
+            return self.work(formats, met);
         }
-        self.expanded_operations([KvFormat::Bf16; 2], entries)
+        self.expanded_work([KvFormat::Bf16; 2], met)
     }
 
-    fn expanded_operations(&self, [k, v]: [KvFormat; 2], entries: u64) -> Result<Vec<Operations>> {
+    fn expanded_work(&self, [k, v]: [KvFormat; 2], met: Met) -> Result<Vec<Work>> {
         let heads = query_heads(self.query_heads.as_ref())?;
         let part = |fact: &Option<Fact>| fact.as_ref().map_or(0, Fact::get);
         let k_width = part(&self.nope).saturating_add(self.rope.get());
-        Ok(vec![side(k, 1, &[heads, k_width, entries])?, side(v, 1, &[heads, part(&self.v_width), entries])?])
+        let side = |format, width| core(kv_operand(format), 1, &[2, heads, width], met);
+        Ok(vec![side(k, k_width)?, side(v, part(&self.v_width))?])
     }
 }
-/// Two operations for each of the product of `factors`, on values that are stored in `format`.
-fn side(format: KvFormat, rows: u64, factors: &[u64]) -> Result<Operations> {
-    let flops = product(&[2, product(factors)?])?;
-    Ok(Operations { operand: kv_operand(format), rows, flops })
+
+/// The product of `factors` for each entry.
+fn core(operand: Operand, rows: u64, factors: &[u64], met: Met) -> Result<Work> {
+    Ok(Work { part: Part::Core, operand, rows, flops_per_entry: product(factors)?, met })
 }
 
 impl IndexKeys {
     /// 2 × query heads × width for every key, of which at most `cap` are scored.
-    pub(super) fn operations(
-        &self,
-        formats: &Formats,
-        span: Span,
-        cap: Option<u64>,
-    ) -> Result<PartOperations> {
+    pub(super) fn work(&self, formats: &Formats, cap: Option<u64>) -> Result<Work> {
         let heads = self.query_heads.as_ref().ok_or_else(|| {
             Error::field(
                 "index_n_heads",
@@ -105,73 +101,77 @@ impl IndexKeys {
             name if name == IndexFormat::Fp4.name() => Operand::Fp4,
             other => return Err(no_operand("index_dtype", other)),
         };
-        let flops = product(&[2, heads.get(), self.width.get(), span.entries(self.pool.get(), cap)?])?;
-        Ok((Part::Indexer, Operations { operand, rows: heads.get(), flops }))
+        Ok(Work {
+            part: Part::Indexer,
+            operand,
+            rows: heads.get(),
+            flops_per_entry: product(&[2, heads.get(), self.width.get()])?,
+            met: Met::Entries { ratio: self.pool.get(), cap },
+        })
     }
 }
 
 impl CompressedAttention {
     /// Every head against each entry and window record that is read (one vector is K and V), the indexer, and the
     /// compressor's weighted sum over its rows.
-    pub(super) fn operations(&self, formats: &Formats, span: Span) -> Result<Vec<PartOperations>> {
+    pub(super) fn work(&self, formats: &Formats) -> Result<Vec<Work>> {
         let heads = query_heads(self.query_heads.as_ref())?;
-        let core = |format: &str, entries: u64| {
+        let core = |format: &str, met: Met| {
             let operand = format.parse().map(kv_operand).map_err(|_| no_operand("kv_dtype", format))?;
-            let flops = product(&[4, heads, self.width.get(), entries])?;
-            Ok((Part::Core, Operations { operand, rows: heads, flops }))
+            core(operand, heads, &[4, heads, self.width.get()], met)
         };
+        let [entries, window] = self.attended();
         let mut all = Vec::new();
         for component in self.components(formats)? {
             if component.kind == ComponentKind::WindowKv {
-                all.push(core(component.format, span.entries(1, Some(self.window.get()))?)?);
+                all.push(core(component.format, window)?);
             }
         }
         let Some(branch) = &self.compression else { return Ok(all) };
         let store = self.store(branch, formats)?;
-        all.push(core(store.format, self.entries_read(span)?)?);
+        all.push(core(store.format, entries)?);
         if let Some(index) = &branch.index {
-            all.push(index.operations(formats, span, None)?);
+            all.push(index.work(formats, None)?);
         }
         if let Some(other) = &branch.reindex {
-            all.push(other.keys.operations(formats, span, other.candidates.as_ref().map(Fact::get))?);
+            all.push(other.keys.work(formats, other.candidates.as_ref().map(Fact::get))?);
         }
         if let Some(rows) = &branch.rows {
-            all.push((Part::Compressor, rows.operations(span)?));
+            all.push(rows.work()?);
         }
         Ok(all)
     }
 
-    /// Bytes of an earlier layer's store and index keys that this layer reads.
-    pub(super) fn borrowed_bytes(&self, formats: &Formats, n: Tokens) -> Result<[Bytes; 2]> {
-        let store = self.borrowed_store(formats)?.map_or(Ok(Bytes::ZERO), |store| store.read_bytes(n))?;
-        let reindex = self.compression.as_ref().and_then(|branch| branch.reindex.as_ref());
-        let keys = reindex.map_or(Ok(Bytes::ZERO), |other| {
-            let growth = other.keys.component(formats)?.growth;
-            let candidates = other.candidates.as_ref().map_or(u64::MAX, Fact::get);
-            growth.entry().times(growth.entries(n).min(candidates))
-        })?;
-        Ok([store, keys])
+    /// An earlier layer's store and index keys, with what this layer reads of them.
+    pub(super) fn borrowed(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
+        let mut borrowed: Vec<StateComponent> = self.borrowed_store(formats)?.into_iter().collect();
+        if let Some(other) = self.compression.as_ref().and_then(|branch| branch.reindex.as_ref()) {
+            let keys = other.keys.component(formats)?;
+            let reads = other.candidates.as_ref().map_or(keys.reads, |most| Reads::TopEntries(most.get()));
+            borrowed.push(StateComponent { reads, ..keys });
+        }
+        Ok(borrowed)
     }
 
-    /// Window records and entries that every head attends to.
-    pub(super) fn attended(&self, span: Span) -> Result<u64> {
-        let window = span.entries(1, Some(self.window.get()))?;
-        Ok(window.saturating_add(self.entries_read(span)?))
-    }
-
-    fn entries_read(&self, span: Span) -> Result<u64> {
-        let Some(branch) = &self.compression else { return Ok(0) };
-        span.entries(branch.ratio.get(), branch.top_k.as_ref().map(Fact::get))
+    /// Entries and window records that every head attends to.
+    pub(super) fn attended(&self) -> [Met; 2] {
+        let entries = self.compression.as_ref().map_or(Met::NOTHING, |branch| Met::Entries {
+            ratio: branch.ratio.get(),
+            cap: branch.top_k.as_ref().map(Fact::get),
+        });
+        [entries, Met::tokens(Some(self.window.get()))]
     }
 }
 
 impl CompressorRows {
     /// Half of each row are values, half are weights: one multiply-add for each pair.
-    fn operations(&self, span: Span) -> Result<Operations> {
-        Ok(Operations {
+    fn work(&self) -> Result<Work> {
+        Ok(Work {
+            part: Part::Compressor,
             operand: Operand::F32,
             rows: 1,
-            flops: product(&[self.rows.get(), self.values.get(), span.tokens()])?,
+            flops_per_entry: product(&[self.rows.get(), self.values.get()])?,
+            met: Met::Each(1),
         })
     }
 }

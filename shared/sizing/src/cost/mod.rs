@@ -8,6 +8,8 @@
 mod attention;
 mod model;
 mod part;
+mod phase;
+mod reads;
 mod recurrent;
 mod span;
 mod types;
@@ -19,16 +21,32 @@ use serde::{Deserialize, Serialize};
 use crate::fact::Fact;
 use crate::mixer::Mixer;
 use crate::settings::Formats;
+use crate::state::StateComponent;
 use crate::{Bytes, Error, Result, Tokens, word_record};
 
 pub(crate) use model::whole;
 pub use model::{CostOf, CostRow, FlopWeights, ModelCost, Phase};
 pub use part::Part;
-pub(crate) use span::Span;
+pub(crate) use phase::PhaseWork;
+pub(crate) use reads::StepReads;
+use span::{Met, Span};
 pub use types::{CheckpointWeights, Scale, Stored, Types};
 
-/// Operations and the part of a layer that does them.
-pub(crate) type PartOperations = (Part, Operations);
+/// Operations of one part of a layer as they grow with the entries that it meets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Work {
+    part: Part,
+    operand: Operand,
+    rows: u64,
+    flops_per_entry: u64,
+    met: Met,
+}
+
+impl Work {
+    fn flops(&self, span: Span) -> Result<u64> {
+        product(&[self.flops_per_entry, span.met(self.met)?])
+    }
+}
 
 /// What one decode step does to the state.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -193,35 +211,39 @@ impl Mixer {
             cost.rewritten_bytes = cost.rewritten_bytes.plus(component.rewritten_bytes())?;
             cost.appended_bytes = cost.appended_bytes.plus(component.appended_bytes(n))?;
         }
-        if let Self::Compressed(attention) = self {
-            cost.borrowed_bytes = Bytes::total(attention.borrowed_bytes(formats, n)?)?;
-            cost.read_bytes = cost.read_bytes.plus(cost.borrowed_bytes)?;
+        for component in self.borrowed(formats)? {
+            cost.borrowed_bytes = cost.borrowed_bytes.plus(component.read_bytes(n)?)?;
         }
+        cost.read_bytes = cost.read_bytes.plus(cost.borrowed_bytes)?;
         let span = Span::Step(n);
-        for (_, operations) in self.operations(formats, span)? {
-            cost.add(operations)?;
+        for work in self.work(formats, Phase::Decode)? {
+            cost.add(Operations { operand: work.operand, rows: work.rows, flops: work.flops(span)? })?;
         }
         cost.exponentials = match self {
             Self::Recurrent(recurrent) => recurrent.recurrence.exponentials()?,
-            _ => product(&[self.query_heads()?, self.attended(formats, span)?])?,
+            _ => {
+                let [met, beside] = self.attended(formats)?;
+                product(&[self.query_heads()?, span.met(met)?.saturating_add(span.met(beside)?)])?
+            }
         };
         Ok(cost)
     }
 
-    /// Entries that each query head attends to; none without attention.
-    fn attended(&self, formats: &Formats, span: Span) -> Result<u64> {
-        match self {
-            Self::Full(_) | Self::Mla(_) => span.entries(1, None),
-            Self::IndexedFull(_, index) => span.entries(1, index.budget()),
-            Self::Sliding { window, .. } => span.entries(1, Some(window.get())),
-            Self::Chunked { chunk, .. } => span.chunk_entries(chunk.get()),
+    /// Entries that each query head attends to, and those of a window beside them.
+    fn attended(&self, formats: &Formats) -> Result<[Met; 2]> {
+        let met = match self {
+            Self::Full(_) | Self::Mla(_) => Met::tokens(None),
+            Self::IndexedFull(_, index) => Met::tokens(index.budget()),
+            Self::Sliding { window, .. } => Met::tokens(Some(window.get())),
+            Self::Chunked { chunk, .. } => Met::Chunk(chunk.get()),
             Self::Cross { encoder_tokens, .. } => {
-                span.each(attention::encoder_tokens(formats, encoder_tokens.as_ref())?)
+                Met::Each(attention::encoder_tokens(formats, encoder_tokens.as_ref())?)
             }
-            Self::Dsa { top_k, .. } => span.entries(1, top_k.as_ref().map(Fact::get)),
-            Self::Compressed(attention) => attention.attended(span),
-            Self::Recurrent(_) | Self::None => Ok(0),
-        }
+            Self::Dsa { top_k, .. } => Met::tokens(top_k.as_ref().map(Fact::get)),
+            Self::Compressed(attention) => return Ok(attention.attended()),
+            Self::Recurrent(_) | Self::None => Met::NOTHING,
+        };
+        Ok([met, Met::NOTHING])
     }
 
     fn query_heads(&self) -> Result<u64> {
@@ -238,47 +260,48 @@ impl Mixer {
         attention::query_heads(heads.as_ref())
     }
 
-    /// The operations on the state, by the part of the layer that does them.
-    pub(crate) fn operations(&self, formats: &Formats, span: Span) -> Result<Vec<PartOperations>> {
-        let attended = self.attended(formats, span)?;
-        let core = |all: Vec<Operations>| all.into_iter().map(|one| (Part::Core, one)).collect::<Vec<_>>();
+    /// The operations on the state in one phase, by the part of the layer that does them.
+    fn work(&self, formats: &Formats, phase: Phase) -> Result<Vec<Work>> {
+        let [met, _] = self.attended(formats)?;
         Ok(match self {
             Self::Full(heads) | Self::Sliding { heads, .. } | Self::Chunked { heads, .. } => {
-                core(heads.operations(formats, attended)?)
+                heads.work(formats, met)?
             }
             Self::IndexedFull(heads, index) => {
-                let mut all = core(heads.operations(formats, attended)?);
-                all.push(index.operations(formats, span, None)?);
+                let mut all = heads.work(formats, met)?;
+                all.push(index.work(formats, None)?);
                 all
             }
-            Self::Cross { heads, .. } => core(heads.cross_operations(formats, attended)?),
-            Self::Mla(latent) => core(match span {
-                Span::Step(_) => latent.operations(formats, attended)?,
-                Span::Prefill(_) => latent.prefill_operations(formats, attended)?,
-            }),
+            Self::Cross { heads, .. } => heads.cross_work(formats, met)?,
+            Self::Mla(latent) => match phase {
+                Phase::Decode => latent.work(formats, met)?,
+                Phase::Prefill => latent.prefill_work(formats, met)?,
+            },
             Self::Dsa { latent, index, .. } => {
-                let mut all = core(latent.operations(formats, attended)?);
+                let mut all = latent.work(formats, met)?;
                 if let Some(index) = index {
-                    all.push(index.operations(formats, span, None)?);
+                    all.push(index.work(formats, None)?);
                 }
                 all
             }
-            Self::Compressed(attention) => attention.operations(formats, span)?,
-            Self::Recurrent(recurrent) => recurrent.operations(formats, span)?,
+            Self::Compressed(attention) => attention.work(formats)?,
+            Self::Recurrent(recurrent) => recurrent.work(formats)?,
             Self::None => Vec::new(),
         })
     }
 
-    /// Bytes of state that a step reads, by the part that reads them.
-    pub(crate) fn part_reads(&self, formats: &Formats, n: Tokens) -> Result<Vec<(Part, Bytes)>> {
-        let mut all = Vec::new();
-        for component in self.components(formats)? {
-            all.push((Part::reading(component.kind), component.read_bytes(n)?));
+    /// Components of earlier layers that a step reads, with what it reads of them.
+    pub(crate) fn borrowed(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
+        match self {
+            Self::Compressed(attention) => attention.borrowed(formats),
+            _ => Ok(Vec::new()),
         }
-        if let Self::Compressed(attention) = self {
-            let [store, keys] = attention.borrowed_bytes(formats, n)?;
-            all.extend([(Part::Core, store), (Part::Indexer, keys)]);
-        }
+    }
+
+    /// All components that a step reads: the layer's own, then those of earlier layers.
+    fn read(&self, formats: &Formats) -> Result<Vec<StateComponent>> {
+        let mut all = self.components(formats)?;
+        all.extend(self.borrowed(formats)?);
         Ok(all)
     }
 }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Operand, Part, Span, Types, product};
+use super::phase::{StateWork, WeightWork};
+use super::{Operand, Part, Types};
 use crate::architecture::{Architecture, LayerClass};
-use crate::mixer::{Generation, Mixer};
 use crate::parameters::{ParameterRow, Parameters};
 use crate::settings::{Formats, Settings};
 use crate::{Bytes, Error, Ratio, Result, Tokens};
@@ -173,13 +173,15 @@ impl CostOf<'_> {
         if batch == 0 {
             return Err(Error::setting("batch", "0 requests cost nothing; give at least 1"));
         }
+        let work = self.work(phase)?;
         let formats = self.architecture.formats(self.settings);
         let mut rows = Vec::new();
-        for row in &self.parameters.rows {
-            rows.extend(self.of_weights(row, phase, n, batch)?);
+        let weights = self.parameters.rows.iter().filter(|row| row.active > 0);
+        for (row, work) in weights.zip(&work.weights) {
+            rows.push(of_weights(row, work, n, batch)?);
         }
-        for class in self.architecture.classes() {
-            rows.extend(self.of_state(class, &formats, phase, n, batch)?);
+        for (class, work) in self.architecture.classes().iter().zip(&work.state) {
+            rows.extend(self.of_state(class, work, &formats, phase, n, batch)?);
         }
         crate::sort_short(&mut rows, |a, b| a.part > b.part);
         let sum = |of: &dyn Fn(&CostRow) -> u64| {
@@ -200,31 +202,10 @@ impl CostOf<'_> {
         })
     }
 
-    fn of_weights(&self, row: &ParameterRow, phase: Phase, n: Tokens, batch: u64) -> Result<Option<CostRow>> {
-        if row.active == 0 {
-            return Ok(None);
-        }
-        let class = row.class.map(|class| &self.architecture.classes()[class]);
-        let tokens = match (phase, class) {
-            (Phase::Decode, _) | (Phase::Prefill, None) => batch,
-            (Phase::Prefill, Some(class)) => product(&[batch, self.prefilled(class, n)])?,
-        };
-        let stored = self.types.of_part(row.part);
-        let touched = if row.part == Part::Experts { touched(row, tokens)? } else { row.active };
-        Ok(Some(CostRow {
-            part: row.part,
-            mixer: row.mixer.clone(),
-            layers: row.layers,
-            operand: stored.operand,
-            flops: product(&[2, row.active, tokens])?,
-            state_read_bytes: Bytes::ZERO,
-            weight_read_bytes: stored.bytes(touched)?,
-        }))
-    }
-
     fn of_state(
         &self,
         class: &LayerClass,
+        work: &[StateWork],
         formats: &Formats,
         phase: Phase,
         n: Tokens,
@@ -249,18 +230,18 @@ impl CostOf<'_> {
         };
         let mut flops_of = Vec::new();
         let mut reads_of = Vec::new();
-        for mixer in &class.mixers {
-            let mut operand_of = Vec::new();
-            for (part, operand, flops) in self.state_operations(class, mixer, formats, phase, n)? {
-                flops_of.push((row(part, operand), product(&[flops, layers, batch])?));
-                operand_of.push((part, operand));
+        for (place, mixer) in class.mixers.iter().enumerate() {
+            let of_mixer = || work.iter().filter(|one| one.mixer == place);
+            for one in of_mixer() {
+                flops_of.push((row(one.part(), one.operand), one.flops(phase, n, batch)?));
             }
             if phase == Phase::Prefill {
                 continue;
             }
-            for (part, bytes) in mixer.part_reads(formats, n)? {
-                let operand = operand_of.iter().find(|(known, _)| *known == part);
-                let operand = operand.map_or(self.types.core, |(_, operand)| *operand);
+            for component in mixer.read(formats)? {
+                let (part, bytes) = (Part::reading(component.kind), component.read_bytes(n)?);
+                let operand = of_mixer().find(|one| one.part() == part);
+                let operand = operand.map_or(self.types.core, |one| one.operand);
                 reads_of.push((row(part, operand), bytes.times(layers)?.times(batch)?));
             }
         }
@@ -274,62 +255,19 @@ impl CostOf<'_> {
         rows.retain(|row| row.flops > 0 || row.state_read_bytes > Bytes::ZERO);
         Ok(rows)
     }
+}
 
-    /// The operations of one layer and request on its state, attention in the type that it computes in.
-    fn state_operations(
-        &self,
-        class: &LayerClass,
-        mixer: &Mixer,
-        formats: &Formats,
-        phase: Phase,
-        n: Tokens,
-    ) -> Result<Vec<(Part, Operand, u64)>> {
-        let computed_in = |part: Part, stored: Operand| {
-            if part == Part::Core { self.types.core } else { stored }
-        };
-        let of = |span: Span| -> Result<Vec<(Part, Operand, u64)>> {
-            let all = mixer.operations(formats, span)?;
-            Ok(all.into_iter().map(|(part, one)| (part, computed_in(part, one.operand), one.flops)).collect())
-        };
-        if phase == Phase::Decode {
-            return of(Span::Step(n));
-        }
-        let mut all = of(Span::Prefill(n))?;
-        let skipped = n.get() - self.prefilled(class, n);
-        if skipped > 0 {
-            for (whole, before) in all.iter_mut().zip(of(Span::Prefill(Tokens::new(skipped)))?) {
-                whole.2 -= before.2;
-            }
-        }
-        Ok(all)
-    }
-
-    /// Tokens of a prompt of `n` that layers of a class compute.
-    fn prefilled(&self, class: &LayerClass, n: Tokens) -> u64 {
-        let window = class.mixers.iter().find_map(|mixer| match mixer {
-            Mixer::Compressed(attention) if attention.generation == Generation::V41 => {
-                Some(attention.window.get())
-            }
-            _ => None,
-        });
-        let (Some(window), Some(last)) = (window, self.last_store()) else { return n.get() };
-        let is_behind = class.layers.first().is_some_and(|first| *first > last);
-        if is_behind { n.get().min(window) } else { n.get() }
-    }
-
-    /// The last layer that keeps entries of its own.
-    fn last_store(&self) -> Option<usize> {
-        let keeps = |class: &&LayerClass| {
-            class.mixers.iter().any(|mixer| match mixer {
-                Mixer::Compressed(attention) => {
-                    attention.compression.as_ref().is_some_and(|branch| branch.own_store)
-                }
-                _ => false,
-            })
-        };
-        let layers = self.architecture.classes().iter().filter(keeps).flat_map(|class| &class.layers);
-        layers.copied().max()
-    }
+fn of_weights(row: &ParameterRow, work: &WeightWork, n: Tokens, batch: u64) -> Result<CostRow> {
+    let touched = if row.part == Part::Experts { touched(row, work.tokens(n, batch)?)? } else { row.active };
+    Ok(CostRow {
+        part: row.part,
+        mixer: row.mixer.clone(),
+        layers: row.layers,
+        operand: work.stored.operand,
+        flops: work.flops(n, batch)?,
+        state_read_bytes: Bytes::ZERO,
+        weight_read_bytes: work.stored.bytes(touched)?,
+    })
 }
 
 /// Parameters of the experts that `tokens` tokens are expected to touch, if each chooses independently of the others.

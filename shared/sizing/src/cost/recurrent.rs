@@ -1,26 +1,31 @@
 //! Operations of recurrences: a fixed number for every value of the state.
 
-use super::span::Span;
-use super::{Operand, Operations, Part, PartOperations, product};
+use super::span::Met;
+use super::{Operand, Part, Work, product};
 use crate::Result;
 use crate::format::StateFormat;
-use crate::mixer::{Conv, Recurrence, Recurrent};
+use crate::mixer::{Recurrence, Recurrent};
 use crate::settings::Formats;
 
 impl Recurrent {
     /// The recurrence and the convolution before it.
-    pub(super) fn operations(&self, formats: &Formats, span: Span) -> Result<Vec<PartOperations>> {
+    pub(super) fn work(&self, formats: &Formats) -> Result<Vec<Work>> {
         let mut all = Vec::with_capacity(2);
         if let Some(values) = self.recurrence.values() {
-            let flops = product(&[self.recurrence.operations_a_value(), product(&values)?, span.tokens()])?;
-            let operand = operand(formats.recurrent().format);
-            all.push((Part::Recurrence, Operations { operand, rows: 1, flops }));
+            let flops = product(&[self.recurrence.operations_a_value(), product(&values)?])?;
+            all.push(each_token(Part::Recurrence, operand(formats.recurrent().format), flops));
         }
         if let Some(conv) = &self.conv {
-            all.push((Part::Convolution, conv.operations(formats, span)?));
+            // One multiply-add for every tap and channel.
+            let flops = product(&[2, conv.kernel.get(), conv.channels.get()])?;
+            all.push(each_token(Part::Convolution, operand(formats.conv().format), flops));
         }
         Ok(all)
     }
+}
+
+fn each_token(part: Part, operand: Operand, flops: u64) -> Work {
+    Work { part, operand, rows: 1, flops_per_entry: flops, met: Met::Each(1) }
 }
 
 impl Recurrence {
@@ -60,14 +65,6 @@ impl Recurrence {
             }
             Self::ShortConv => return None,
         })
-    }
-}
-
-impl Conv {
-    /// One multiply-add for every tap and channel.
-    fn operations(&self, formats: &Formats, span: Span) -> Result<Operations> {
-        let flops = product(&[2, self.kernel.get(), self.channels.get(), span.tokens()])?;
-        Ok(Operations { operand: operand(formats.conv().format), rows: 1, flops })
     }
 }
 

@@ -11,9 +11,38 @@ pub(crate) enum Span {
     Prefill(Tokens),
 }
 
+/// Entries that a token meets, as they follow from the tokens before it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Met {
+    /// `ratio` tokens become one entry, of which at most `cap` are read.
+    Entries { ratio: u64, cap: Option<u64> },
+    /// The tokens of its chunk.
+    Chunk(u64),
+    /// Always as many.
+    Each(u64),
+}
+
+impl Met {
+    pub(super) const NOTHING: Self = Self::Each(0);
+
+    /// Every token before it, of which at most `cap` are read.
+    pub(super) const fn tokens(cap: Option<u64>) -> Self {
+        Self::Entries { ratio: 1, cap }
+    }
+}
+
 impl Span {
+    /// Entries that all tokens of the span meet together.
+    pub(super) fn met(self, met: Met) -> Result<u64> {
+        match met {
+            Met::Entries { ratio, cap } => self.entries(ratio, cap),
+            Met::Chunk(chunk) => self.chunk_entries(chunk),
+            Met::Each(entries) => self.each(entries),
+        }
+    }
+
     /// Tokens that are computed.
-    pub(super) fn tokens(self) -> u64 {
+    fn tokens(self) -> u64 {
         match self {
             Self::Step(_) => 1,
             Self::Prefill(n) => n.get(),
@@ -22,7 +51,7 @@ impl Span {
 
     /// Entries that are met, where `ratio` tokens become one and at most `cap` are read: ⌊n / ratio⌋ up to `cap`, or the
     /// sum of that over 1 … n.
-    pub(super) fn entries(self, ratio: u64, cap: Option<u64>) -> Result<u64> {
+    fn entries(self, ratio: u64, cap: Option<u64>) -> Result<u64> {
         let (ratio, cap) = (ratio.max(1), cap.unwrap_or(u64::MAX));
         match self {
             Self::Step(n) => Ok((n.get() / ratio).min(cap)),
@@ -31,7 +60,7 @@ impl Span {
     }
 
     /// Entries of a chunk that are met: by one token those of its own chunk up to itself.
-    pub(super) fn chunk_entries(self, chunk: u64) -> Result<u64> {
+    fn chunk_entries(self, chunk: u64) -> Result<u64> {
         let chunk = chunk.max(1);
         match self {
             Self::Step(n) => Ok(n.in_chunk(Tokens::new(chunk)).get()),
@@ -44,7 +73,7 @@ impl Span {
     }
 
     /// The same number of entries for each token.
-    pub(super) fn each(self, entries: u64) -> Result<u64> {
+    fn each(self, entries: u64) -> Result<u64> {
         fitting(u128::from(self.tokens()) * u128::from(entries))
     }
 }
@@ -76,14 +105,15 @@ mod tests {
             for ratio in [1, 2, 4, 128] {
                 for cap in [None, Some(0), Some(1), Some(5), Some(1000)] {
                     let sum: u64 = (1..=n).map(|i| (i / ratio).min(cap.unwrap_or(u64::MAX))).sum();
-                    assert_eq!(span.entries(ratio, cap).unwrap(), sum, "{n} / {ratio} up to {cap:?}");
+                    let met = Met::Entries { ratio, cap };
+                    assert_eq!(span.met(met).unwrap(), sum, "{n} / {ratio} up to {cap:?}");
                 }
             }
             for chunk in [1, 3, 8, 1000] {
                 let sum: u64 = (0..n).map(|i| i % chunk + 1).sum();
-                assert_eq!(span.chunk_entries(chunk).unwrap(), sum, "{n} in chunks of {chunk}");
+                assert_eq!(span.met(Met::Chunk(chunk)).unwrap(), sum, "{n} in chunks of {chunk}");
             }
         }
-        assert!(Span::Prefill(Tokens::new(1 << 40)).entries(1, None).is_err());
+        assert!(Span::Prefill(Tokens::new(1 << 40)).met(Met::tokens(None)).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
-use crate::cost::{CostOf, CostRow, FlopWeights, ModelCost, Types};
+use crate::cost::{CostOf, CostRow, FlopWeights, ModelCost, StepReads, Types};
 use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -103,9 +103,9 @@ pub fn cost(subject: &Subject<'_>, question: &CostQuestion<'_>) -> Result<CostPl
 pub struct CostCurve {
     /// The lengths.
     pub contexts: Vec<Tokens>,
-    /// Bytes of weights at each.
-    pub weights: Vec<Bytes>,
-    /// Bytes of state at each; fewer where a length has no such figure.
+    /// Bytes of weights, whatever the length.
+    pub weights: Bytes,
+    /// Bytes of state at each.
     pub state: Vec<Bytes>,
 }
 
@@ -120,13 +120,12 @@ pub fn cost_curve(
     contexts: &[Tokens],
 ) -> Result<CostCurve> {
     let parameters = subject.parameters()?;
-    let of = question.of(subject, &parameters);
-    let steps: Vec<ModelCost> =
-        contexts.iter().map(|n| of.decode(*n, question.batch)).collect::<Result<_>>()?;
+    let step = question.of(subject, &parameters).decode(question.context, question.batch)?;
+    let reads = StepReads::of(subject.architecture, question.settings)?;
     Ok(CostCurve {
         contexts: contexts.to_vec(),
-        weights: steps.iter().map(|step| step.weight_read_bytes).collect(),
-        state: steps.iter().map_while(|step| step.state_read_bytes).collect(),
+        weights: step.weight_read_bytes,
+        state: contexts.iter().map(|n| reads.bytes(*n)?.times(question.batch)).collect::<Result<_>>()?,
     })
 }
 

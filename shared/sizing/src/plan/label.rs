@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::prefill::PrefillAtPeak;
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
-use crate::cost::Types;
+use crate::cost::{StepReads, Types};
 use crate::describe::ranks;
 use crate::hardware::Gpu;
 use crate::settings::Settings;
@@ -96,20 +96,20 @@ pub fn label(
     let state = StateModel::new(subject.architecture, settings)?;
     let prefill = hardware.map(|(gpu, count)| {
         let types = Types::of(subject.architecture);
-        PrefillAtPeak::new(*subject, settings, types, gpu, count as f64)
+        PrefillAtPeak::new(subject, settings, types, gpu, count as f64)
     });
     // What the config or the datasheet lacks is no error of a label: it has no such time then, and says why.
     let prefill = prefill.transpose();
+    let reads = StepReads::of(subject.architecture, settings)?;
     let labels = contexts.iter().map(|n| {
         super::within("context", *n, subject.architecture)?;
-        let read = read_per_step(subject, settings, *n)?;
         let resident = state.resident(*n, 1)?;
         Ok(Label {
             context: *n,
             resident_bytes: resident,
             slope_bytes_per_token: state.slope(Some(*n))?,
             fixed_bytes: state.fixed(Some(*n))?,
-            read_bytes_per_step: read,
+            read_bytes_per_step: reads.bytes(*n)?,
             handover_bytes: state.transferred(*n, 1)?,
             lifecycle_class: lifecycle_class(&state),
             hardware: hardware
@@ -190,9 +190,8 @@ fn of_rank(subject: &Subject<'_>, settings: &Settings, n: Tokens, count: u64) ->
     for class in subject.architecture.classes() {
         let layers = class.layers.len() as u64;
         for mixer in &class.mixers {
-            let components = mixer.components(&formats)?;
-            for component in &components {
-                let division = ranks(mixer, component);
+            for component in mixer.components(&formats)? {
+                let division = ranks(mixer, &component);
                 let of = |bytes: Bytes| division.bytes_of_rank(bytes, count)?.times(layers);
                 rank.read = rank.read.plus(of(component.read_bytes(n)?)?)?;
                 if class.borrows.is_none() {
@@ -200,26 +199,12 @@ fn of_rank(subject: &Subject<'_>, settings: &Settings, n: Tokens, count: u64) ->
                 }
             }
             // What is read of earlier layers' entries belongs to all heads.
-            for (_, bytes) in mixer.part_reads(&formats, n)?.into_iter().skip(components.len()) {
-                rank.read = rank.read.plus(bytes.times(layers)?)?;
+            for component in mixer.borrowed(&formats)? {
+                rank.read = rank.read.plus(component.read_bytes(n)?.times(layers)?)?;
             }
         }
     }
     Ok(rank)
-}
-
-/// Bytes of state that a decode step reads in every layer, also those that an earlier layer keeps.
-fn read_per_step(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Bytes> {
-    let formats = subject.architecture.formats(settings);
-    let mut total = Bytes::ZERO;
-    for class in subject.architecture.classes() {
-        for mixer in &class.mixers {
-            for (_, bytes) in mixer.part_reads(&formats, n)? {
-                total = total.plus(bytes.times(class.layers.len() as u64)?)?;
-            }
-        }
-    }
-    Ok(total)
 }
 
 /// The lifecycles of all components that outlive a step.

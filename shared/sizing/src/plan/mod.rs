@@ -36,8 +36,8 @@ pub use cost::{CostCurve, CostPlan, CostQuestion, CostSensitivities, cost, cost_
 pub use form::{Field, FieldKind, PlanKind};
 pub use given::{Given, bytes_per_second, number, seconds, typed_mix};
 pub use handover::{
-    ChosenLink, HandoverAt, HandoverPart, HandoverPlan, HandoverQuestion, HandoverSensitivities, LinkTime,
-    PrefillTime, handover,
+    ChosenLink, HandoverAt, HandoverCurve, HandoverPart, HandoverPlan, HandoverQuestion,
+    HandoverSensitivities, LinkTime, PrefillTime, handover, handover_curve,
 };
 pub use label::{HardwareLabel, Label, LabelPlan, LabelSensitivities, label};
 pub use left::{Gpus, Left, left};
@@ -52,9 +52,9 @@ pub use sheet::{Cell, Column, Line, LineAxis, LineQuantity, Lines, Moved, MovedI
 pub use subject::Subject;
 pub use typed::{
     CompressionAnswer, Computing, NamedTrace, OffloadAnswer, Offloading, SimulationAnswer, capacity_of,
-    compression_of, cost_curve_of, cost_of, datasheet_tier, handover_of, label_of, network_links,
-    prefix_question, simulation_of, typed_block, typed_links, typed_prefix, typed_tiers, typed_trace,
-    vllm_of,
+    compression_of, cost_curve_of, cost_of, datasheet_tier, handover_curve_of, handover_of, label_of,
+    network_links, prefix_question, simulation_of, typed_block, typed_links, typed_prefix, typed_tiers,
+    typed_trace, vllm_of,
 };
 pub use wrong::WrongFormula;
 

@@ -1,7 +1,6 @@
 use super::{Subject, positive};
-use crate::cost::{CostOf, FlopWeights, ModelCost, Types};
+use crate::cost::{Operand, PhaseWork, Types};
 use crate::hardware::Gpu;
-use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::{Error, Result, Tokens};
 
@@ -19,13 +18,10 @@ pub fn share_of_rate(percent: f64) -> Result<f64> {
     Ok(percent / 100.0)
 }
 
-/// Seconds of prefills at a GPU's datasheet rates; the model's parameters are counted once for all lengths.
+/// Seconds of prefills at a GPU's datasheet rates.
 #[derive(Debug)]
 pub(super) struct PrefillAtPeak<'a> {
-    subject: Subject<'a>,
-    parameters: Parameters,
-    settings: &'a Settings,
-    types: Types,
+    work: PhaseWork,
     gpu: &'a Gpu,
     /// GPUs that compute at that rate: their number, times the share of the rate that they reach.
     gpus: f64,
@@ -38,14 +34,14 @@ impl<'a> PrefillAtPeak<'a> {
     ///
     /// A width that the config does not say, or GPUs that compute nothing.
     pub(super) fn new(
-        subject: Subject<'a>,
-        settings: &'a Settings,
+        subject: &Subject<'_>,
+        settings: &Settings,
         types: Types,
         gpu: &'a Gpu,
         gpus: f64,
     ) -> Result<Self> {
-        let parameters = subject.parameters()?;
-        Ok(Self { subject, parameters, settings, types, gpu, gpus: positive("count", gpus)? })
+        let work = subject.prefill(settings, types)?;
+        Ok(Self { work, gpu, gpus: positive("count", gpus)? })
     }
 
     /// Seconds of one prompt of `n` tokens.
@@ -54,26 +50,19 @@ impl<'a> PrefillAtPeak<'a> {
     ///
     /// A GPU whose datasheet prints no rate, or operations beyond 64 bits.
     pub(super) fn seconds(&self, n: Tokens) -> Result<f64> {
-        let of = CostOf {
-            architecture: self.subject.architecture,
-            parameters: &self.parameters,
-            settings: self.settings,
-            types: self.types,
-            weights: FlopWeights::plain(),
-        };
-        Ok(self.at_peak(&of.prefill(n, 1)?)? / self.gpus)
+        let flops = self.work.flops_by_operand(n, 1)?;
+        let by_operand = Operand::ALL.into_iter().zip(flops).filter(|(_, flops)| *flops > 0);
+        let seconds = by_operand.map(|(operand, flops)| Ok(flops as f64 / self.rate(operand)? as f64));
+        Ok(seconds.sum::<Result<f64>>()? / self.gpus)
     }
 
-    fn at_peak(&self, cost: &ModelCost) -> Result<f64> {
-        cost.rows.iter().filter(|row| row.flops > 0).try_fold(0.0, |sum, row| {
-            // FP32 parts, which are small, are computed beside the matrices.
-            let rates = self.gpu.flops_per_second;
-            let Some(rate) = rates.of(row.operand).or(rates.bf16) else {
-                let (name, operand) = (&self.gpu.name, row.operand.name());
-                let what = format!("{name} has no printed rate for {operand}; give prefill_seconds");
-                return Err(Error::setting("gpu", what));
-            };
-            Ok(sum + row.flops as f64 / rate as f64)
+    fn rate(&self, operand: Operand) -> Result<u64> {
+        // FP32 parts, which are small, are computed beside the matrices.
+        let rates = self.gpu.flops_per_second;
+        rates.of(operand).or(rates.bf16).ok_or_else(|| {
+            let (name, operand) = (&self.gpu.name, operand.name());
+            let what = format!("{name} has no printed rate for {operand}; give prefill_seconds");
+            Error::setting("gpu", what)
         })
     }
 }

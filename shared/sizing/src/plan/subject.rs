@@ -2,7 +2,9 @@ use serde_json::Value;
 
 use crate::architecture::Architecture;
 use crate::catalogue::CatalogueEntry;
+use crate::cost::{CostOf, FlopWeights, Phase, PhaseWork, Types};
 use crate::parameters::Parameters;
+use crate::settings::Settings;
 use crate::{Error, Result};
 
 /// The model that a plan is about.
@@ -35,5 +37,21 @@ impl<'a> Subject<'a> {
             Error::setting("model", what)
         })?;
         Parameters::of(config, self.architecture)
+    }
+
+    /// The operations of its prefill at any length.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::parameters`], or a head count that the config does not say.
+    pub(super) fn prefill(&self, settings: &Settings, types: Types) -> Result<PhaseWork> {
+        let of = CostOf {
+            architecture: self.architecture,
+            parameters: &self.parameters()?,
+            settings,
+            types,
+            weights: FlopWeights::plain(),
+        };
+        of.work(Phase::Prefill)
     }
 }

@@ -5,9 +5,9 @@ use super::super::cost::CostCurve;
 use super::super::offload::{CopyLayout, RestoreCurves};
 use super::super::prefix::ReuseCurve;
 use super::super::{
-    CapacityPlan, CompressionAnswer, CostPlan, HandoverAt, HandoverPlan, LabelPlan, OffloadAnswer,
+    CapacityPlan, CompressionAnswer, CostPlan, HandoverAt, HandoverCurve, LabelPlan, OffloadAnswer,
 };
-use crate::{Bytes, Tokens};
+use crate::Tokens;
 
 /// Lines over one axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,16 +107,15 @@ impl CapacityPlan {
     }
 }
 
-impl HandoverPlan {
-    /// The prefill and what each link takes, over the lengths of the plan.
+impl HandoverCurve {
+    /// The prefill and what each link takes.
     pub fn lines(&self) -> Lines {
-        let first = self.at.first();
-        let names = first.map_or(&[][..], |at| &at.links).iter().map(|link| link.link.link.as_str());
-        let line = |name: &str| Line::above_zero(name, &mut self.at.iter().map_while(|at| at.drawn(name)));
-        let contexts: Vec<Tokens> = self.at.iter().map(|at| at.context).collect();
+        let mut lines = vec![Line::above_zero(PREFILL, &mut self.prefill_seconds.iter().copied())];
+        for (link, seconds) in &self.links {
+            lines.push(Line::above_zero(link, &mut seconds.iter().copied()));
+        }
         let title = "Seconds of the prefill and of sending its state";
-        let lines = std::iter::once(PREFILL).chain(names).map(line).collect();
-        Lines::over_context(title, LineQuantity::Seconds, &contexts, lines)
+        Lines::over_context(title, LineQuantity::Seconds, &self.contexts, lines)
     }
 }
 
@@ -167,10 +166,10 @@ const STATE: &str = "state";
 impl CostCurve {
     /// What a decode step reads.
     pub fn lines(&self) -> Lines {
-        let line = |name: &str, values: &[Bytes]| {
-            Line::above_zero(name, &mut values.iter().map(|bytes| bytes.get() as f64))
-        };
-        let lines = vec![line(WEIGHTS, &self.weights), line(STATE, &self.state)];
+        let weights = self.weights.get() as f64;
+        let mut weights = self.contexts.iter().map(|_| weights);
+        let mut state = self.state.iter().map(|bytes| bytes.get() as f64);
+        let lines = vec![Line::above_zero(WEIGHTS, &mut weights), Line::above_zero(STATE, &mut state)];
         let title = "Bytes that a decode step reads";
         Lines::over_context(title, LineQuantity::Bytes, &self.contexts, lines)
     }

@@ -1,6 +1,6 @@
 use super::super::{
-    ChosenLink, Given, HandoverPlan, HandoverQuestion, Moving, PrefillTime, Subject, bytes_per_second,
-    handover, number,
+    ChosenLink, Given, HandoverCurve, HandoverPlan, HandoverQuestion, Moving, PrefillTime, Subject,
+    bytes_per_second, handover, handover_curve, number,
 };
 use super::{USUAL_EFFICIENCY, gpu, gpus};
 use crate::hardware::{LinkClass, find_link, links};
@@ -20,6 +20,34 @@ pub fn handover_of(
     given: &Given,
     moving: Moving,
 ) -> Result<HandoverPlan> {
+    ask(subject, settings, contexts, links, given, |asked| {
+        handover(subject, &HandoverQuestion { moving, ..asked.clone() })
+    })
+}
+
+/// Seconds over length of what [`handover_of`] answers at each.
+///
+/// # Errors
+///
+/// As [`handover_of`].
+pub fn handover_curve_of(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    contexts: &[Tokens],
+    links: &[ChosenLink],
+    given: &Given,
+) -> Result<HandoverCurve> {
+    ask(subject, settings, contexts, links, given, |asked| handover_curve(subject, asked))
+}
+
+fn ask<T>(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    contexts: &[Tokens],
+    links: &[ChosenLink],
+    given: &Given,
+    ask: impl FnOnce(&HandoverQuestion<'_>) -> Result<T>,
+) -> Result<T> {
     let seconds = given.list("prefill_seconds", ',');
     let seconds: Vec<f64> =
         seconds.into_iter().map(|text| number("prefill_seconds", text)).collect::<Result<_>>()?;
@@ -29,7 +57,7 @@ pub fn handover_of(
     } else {
         PrefillTime::Given(&seconds)
     };
-    let question = HandoverQuestion {
+    ask(&HandoverQuestion {
         contexts,
         settings: &Settings { tp: None, ..settings.clone() },
         gpu: gpu(given)?,
@@ -39,9 +67,8 @@ pub fn handover_of(
         links,
         blocks: given.some_count("blocks")?,
         prefill,
-        moving,
-    };
-    handover(subject, &question)
+        moving: Moving::Nothing,
+    })
 }
 
 /// The links that were typed: one of one's own by its rate first, then those by their names.

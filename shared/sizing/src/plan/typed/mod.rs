@@ -17,7 +17,7 @@ use crate::{Error, Result, Tokens, group_digits};
 pub use capacity::capacity_of;
 pub(super) use capacity::memory_question;
 pub use compress::{CompressionAnswer, compression_of};
-pub use handover::{handover_of, network_links, typed_links};
+pub use handover::{handover_curve_of, handover_of, network_links, typed_links};
 pub use offload::{Computing, OffloadAnswer, Offloading, datasheet_tier, typed_tiers};
 pub use prefix::{prefix_question, typed_prefix, vllm_of};
 pub use simulate::{NamedTrace, SimulationAnswer, simulation_of, typed_block, typed_trace};

@@ -5,9 +5,8 @@ use super::super::offload::{
 };
 use super::super::{Given, Subject, bytes_per_second, positive, seconds, share_of_rate};
 use super::{USUAL_EFFICIENCY, gpu, gpus};
-use crate::cost::{CostOf, FlopWeights, Operand, Types};
+use crate::cost::{Operand, PhaseWork};
 use crate::hardware::find_gpu;
-use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::{Error, Result, Tokens};
 
@@ -38,8 +37,7 @@ pub struct Computing {
 pub struct Offloading<'a> {
     subject: Subject<'a>,
     settings: &'a Settings,
-    parameters: Parameters,
-    types: Types,
+    prefill: PhaseWork,
     flops_per_second: f64,
     computing: Computing,
 }
@@ -52,8 +50,8 @@ impl<'a> Offloading<'a> {
     /// An option that cannot be read, or a width that the config does not say.
     pub fn of(subject: Subject<'a>, settings: &'a Settings, given: &Given) -> Result<Self> {
         let (flops_per_second, computing) = rate(given)?;
-        let (parameters, types) = (subject.parameters()?, given.types(subject.architecture)?);
-        Ok(Self { subject, settings, parameters, types, flops_per_second, computing })
+        let prefill = subject.prefill(settings, given.types(subject.architecture)?)?;
+        Ok(Self { subject, settings, prefill, flops_per_second, computing })
     }
 
     /// The answer at one length.
@@ -82,14 +80,7 @@ impl<'a> Offloading<'a> {
         tiers: &[Tier],
         ask: impl FnOnce(&OffloadQuestion<'_>) -> Result<T>,
     ) -> Result<T> {
-        let cost = CostOf {
-            architecture: self.subject.architecture,
-            parameters: &self.parameters,
-            settings: self.settings,
-            types: self.types,
-            weights: FlopWeights::plain(),
-        };
-        let flops = |n: Tokens| Ok(cost.prefill(n, 1)?.flops as f64);
+        let flops = |n: Tokens| Ok(self.prefill.flops(n)? as f64);
         ask(&OffloadQuestion {
             model: self.subject.model,
             architecture: self.subject.architecture,

@@ -1,5 +1,7 @@
 //! What a prefill worker sends to a decode worker, and over which links: the answer of `kvscope plan handover`.
 
+mod curve;
+
 use serde::Serialize;
 
 use super::prefill::{PrefillAtPeak, share_of_rate};
@@ -12,6 +14,8 @@ use crate::size::StateModel;
 use crate::state::ComponentKind;
 use crate::warning::Warning;
 use crate::{Bytes, Error, Result, Tokens};
+
+pub use curve::{HandoverCurve, handover_curve};
 
 /// A link that a payload goes over: t = start + blocks × α + bytes / β.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -199,29 +203,13 @@ pub struct LinkTime {
 /// A length beyond the model's, an instance without GPUs, a link or a prefill without a time, or a GPU whose datasheet prints
 /// no rate.
 pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Result<HandoverPlan> {
-    if question.count == 0 || question.tp == 0 {
-        return Err(Error::setting("count", "0 GPUs prefill nothing; give at least 1"));
-    }
-    if question.blocks == Some(0) {
-        return Err(Error::setting("blocks", "a payload is sent in 1 block or more"));
-    }
-    if question.fleet.is_some_and(|fleet| fleet < question.count) {
-        return Err(Error::setting("fleet", "has fewer GPUs than one instance"));
-    }
-    let state = StateModel::new(subject.architecture, question.settings)?;
-    let prefill = Prefill::of(subject, question)?;
-    let blocks = if let Some(blocks) = question.blocks {
-        Blocks::Given(blocks)
-    } else {
-        let described = describe(subject.model, subject.architecture, question.settings)?;
-        Blocks::OfTokens(described.service.block.tokens)
-    };
+    let way = Way::of(subject, question)?;
     let mut at = Vec::with_capacity(question.contexts.len());
     for (place, n) in question.contexts.iter().enumerate() {
-        within("context", *n, subject.architecture)?;
-        at.push(hand_over(subject, question, *n, blocks.at(*n), prefill.seconds(place, *n)?)?);
+        at.push(hand_over(subject, question, *n, way.blocks.at(*n), way.prefill.seconds(place, *n)?)?);
     }
-    let moved = at.first().map(|first| Moved { state: &state, question, blocks, prefill: &prefill, first });
+    let moved = at.first().map(|first| Moved { way: &way, question, first });
+    let state = &way.state;
     Ok(HandoverPlan {
         model: subject.model.to_owned(),
         gpu: question.gpu.id.clone(),
@@ -247,6 +235,39 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
         at,
         warnings: state.warnings().to_vec(),
     })
+}
+
+/// What is the same at every length.
+struct Way<'a> {
+    state: StateModel,
+    prefill: Prefill<'a>,
+    blocks: Blocks,
+}
+
+impl<'a> Way<'a> {
+    fn of(subject: &Subject<'_>, question: &HandoverQuestion<'a>) -> Result<Self> {
+        if question.count == 0 || question.tp == 0 {
+            return Err(Error::setting("count", "0 GPUs prefill nothing; give at least 1"));
+        }
+        if question.blocks == Some(0) {
+            return Err(Error::setting("blocks", "a payload is sent in 1 block or more"));
+        }
+        if question.fleet.is_some_and(|fleet| fleet < question.count) {
+            return Err(Error::setting("fleet", "has fewer GPUs than one instance"));
+        }
+        for n in question.contexts {
+            within("context", *n, subject.architecture)?;
+        }
+        let state = StateModel::new(subject.architecture, question.settings)?;
+        let prefill = Prefill::of(subject, question)?;
+        let blocks = if let Some(blocks) = question.blocks {
+            Blocks::Given(blocks)
+        } else {
+            let described = describe(subject.model, subject.architecture, question.settings)?;
+            Blocks::OfTokens(described.service.block.tokens)
+        };
+        Ok(Self { state, prefill, blocks })
+    }
 }
 
 /// How many blocks a payload is sent in.
@@ -318,10 +339,8 @@ fn layerwise(seconds: f64, prefill_seconds: f64, layers: f64) -> f64 {
 
 /// The first length, whose inputs are moved.
 struct Moved<'a> {
-    state: &'a StateModel,
+    way: &'a Way<'a>,
     question: &'a HandoverQuestion<'a>,
-    blocks: Blocks,
-    prefill: &'a Prefill<'a>,
     first: &'a HandoverAt,
 }
 
@@ -329,8 +348,8 @@ impl Moved<'_> {
     /// Payload and seconds of the prefill at a moved length, where the prefill is moved too.
     fn at(&self, context: f64, prefill: f64) -> Option<(Bytes, f64)> {
         let n = sensitivity::tokens(context)?;
-        let payload = self.state.transferred(n, 1).ok()?;
-        let seconds = match self.prefill {
+        let payload = self.way.state.transferred(n, 1).ok()?;
+        let seconds = match &self.way.prefill {
             Prefill::Given(_) => prefill,
             // Given seconds are the input; of estimated ones the rate is, and a longer prompt takes longer.
             Prefill::Estimated(peak) => peak.seconds(n).ok()? / prefill,
@@ -339,7 +358,7 @@ impl Moved<'_> {
     }
 
     fn prefill_input(&self) -> (&'static str, f64) {
-        match self.prefill {
+        match &self.way.prefill {
             Prefill::Given(_) => ("prefill time", self.first.prefill_seconds),
             Prefill::Estimated(_) => ("rate of computing", 1.0),
         }
@@ -365,7 +384,7 @@ impl Moved<'_> {
         let layers = layers(&self.first.components);
         sensitivities(&inputs, |of| {
             let (payload, prefill) = self.at(of[0], of[1])?;
-            let blocks = self.blocks.at(sensitivity::tokens(of[0])?);
+            let blocks = self.way.blocks.at(sensitivity::tokens(of[0])?);
             let moved = ChosenLink {
                 bytes_per_second: of[2],
                 alpha_seconds: of[3],
@@ -433,7 +452,7 @@ enum Prefill<'a> {
 }
 
 impl<'a> Prefill<'a> {
-    fn of(subject: &Subject<'a>, question: &HandoverQuestion<'a>) -> Result<Self> {
+    fn of(subject: &Subject<'_>, question: &HandoverQuestion<'a>) -> Result<Self> {
         match question.prefill {
             PrefillTime::Given(seconds) if seconds.len() < question.contexts.len() => {
                 let (given, lengths) = (seconds.len(), question.contexts.len());
@@ -443,7 +462,7 @@ impl<'a> Prefill<'a> {
             PrefillTime::Given(seconds) => Ok(Self::Given(seconds)),
             PrefillTime::Estimated { percent, types } => {
                 let gpus = question.count as f64 * share_of_rate(percent)?;
-                let peak = PrefillAtPeak::new(*subject, question.settings, types, question.gpu, gpus)?;
+                let peak = PrefillAtPeak::new(subject, question.settings, types, question.gpu, gpus)?;
                 Ok(Self::Estimated(Box::new(peak)))
             }
         }
