@@ -402,7 +402,8 @@ fn key(input: &LayersInput, (least, most): (Bytes, Bytes)) -> (Group, f64) {
     }
     let mut notes = if most > least {
         let (least, most) = (least.display(input.units), most.display(input.units));
-        vec![format!("shortest bar: {least} a layer"), format!("tallest: {most}, log between")]
+        let tallest = if input.reach.is_some() { "tallest over all contexts" } else { "tallest" };
+        vec![format!("shortest bar: {least} a layer"), format!("{tallest}: {most}, log between")]
     } else {
         vec![format!("every bar: {} a layer", most.display(input.units))]
     };

@@ -56,9 +56,11 @@ pub fn growth<'a>(
     let logical = Engine::newest(EngineKind::Logical);
     let is_resident = of.bytes == ByteKind::Resident;
     let engine = if is_resident { asked.engine } else { &logical };
-    let count = of.gpus.map_or(1, |gpus| gpus.count);
     let by_engine = engine.kind() != EngineKind::Logical;
-    let shared = by_engine.then(|| Gpus::shared(count, engine.kind(), asked.settings));
+    let shared = of
+        .gpus
+        .filter(|_| by_engine)
+        .map(|gpus| Gpus::shared(gpus.gpu, gpus.count, engine.kind(), asked.settings));
     let asked = &Asked { engine, settings: shared.as_ref().unwrap_or(asked.settings), ..*asked };
     let context = asked.context;
     let domain = contexts_around(context);

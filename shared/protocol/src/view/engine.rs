@@ -118,8 +118,11 @@ impl ViewState {
 
     /// The same for the growth figure, where the GPUs that it is compared with share each request.
     pub fn grown_settings(&self) -> Option<Settings> {
-        let count = self.gpus.map_or(1, |gpus| gpus.count);
-        self.engine_settings().map(|settings| Gpus::shared(count, self.engine.kind(), &settings))
+        let settings = self.engine_settings()?;
+        Some(match self.gpus {
+            Some(gpus) => Gpus::shared(gpus.gpu, gpus.count, self.engine.kind(), &settings),
+            None => settings,
+        })
     }
 
     /// Formats, and of the engine's own settings those that are asked for.

@@ -219,12 +219,11 @@ impl Mixer {
         for work in self.work(formats, Phase::Decode)? {
             cost.add(Operations { operand: work.operand, rows: work.rows, flops: work.flops(span)? })?;
         }
-        cost.exponentials = match self {
-            Self::Recurrent(recurrent) => recurrent.recurrence.exponentials()?,
-            _ => {
-                let [met, beside] = self.attended(formats)?;
-                product(&[self.query_heads()?, span.met(met)?.saturating_add(span.met(beside)?)])?
-            }
+        cost.exponentials = if let Self::Recurrent(recurrent) = self {
+            recurrent.recurrence.exponentials()?
+        } else {
+            let [met, beside] = self.attended(formats)?;
+            product(&[self.query_heads()?, span.met(met)?.saturating_add(span.met(beside)?)])?
         };
         Ok(cost)
     }

@@ -56,11 +56,17 @@ impl Gpus {
         Ok(Self { gpu: find_gpu(id)?, count, weights })
     }
 
-    /// How requests are divided: among all GPUs, unless ranks are given; llama.cpp has no such ranks.
-    pub fn shared(count: u64, engine: EngineKind, settings: &Settings) -> Settings {
+    /// An engine's settings on `count` of a GPU: requests are divided among all of them, unless ranks are given (llama.cpp has
+    /// no such ranks), and engines that choose by the GPU have this one, unless another is given.
+    pub fn shared(gpu: &Gpu, count: u64, engine: EngineKind, settings: &Settings) -> Settings {
         let gives_ranks = settings.tp.is_some() || settings.pp.is_some() || settings.dcp.is_some();
         let all = !gives_ranks && count > 1 && engine != EngineKind::LlamaCpp;
-        Settings { tp: if all { Some(count) } else { settings.tp }, ..settings.clone() }
+        let chooses = settings.gpu.is_none() && matches!(engine, EngineKind::Vllm | EngineKind::SgLang);
+        Settings {
+            tp: if all { Some(count) } else { settings.tp },
+            gpu: if chooses { Some(gpu.name.clone()) } else { settings.gpu.clone() },
+            ..settings.clone()
+        }
     }
 
     /// `h200:8`, `h200:8:fp8`
@@ -99,7 +105,7 @@ impl FromStr for Gpus {
 /// fit is an answer.
 pub fn left(subject: &Subject<'_>, state: &StateModel, query: &Query<'_>, gpus: Gpus) -> Result<Left> {
     let kind = query.engine.kind();
-    let settings = Gpus::shared(gpus.count, kind, query.settings);
+    let settings = Gpus::shared(gpus.gpu, gpus.count, kind, query.settings);
     let ranks = ranks(kind, &settings);
     let weights = gpus.weights.map(|weights| weights.name().to_owned());
     let given = Given::of([("weight_dtype", weights)]);

@@ -27,10 +27,11 @@ pub fn capacity_of(
     moving: Moving,
 ) -> Result<CapacityPlan> {
     let count = gpus(given, 1)?;
-    let settings = Gpus::shared(count, engine.kind(), settings);
+    let gpu = gpu(given)?;
+    let settings = Gpus::shared(gpu, count, engine.kind(), settings);
     let ranks = ranks(engine.kind(), &settings);
     let question = CapacityQuestion {
-        memory: memory_question(subject, (gpu(given)?, count), ranks, given)?,
+        memory: memory_question(subject, (gpu, count), ranks, given)?,
         engine,
         settings: &settings,
         contexts,
