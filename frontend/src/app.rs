@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use kvscope_protocol::Room;
-use leptos::ev;
 use leptos::prelude::*;
+use leptos::{ev, html};
+use wasm_bindgen::JsCast;
 
 use crate::agent_client;
-use crate::erased::{mark, nothing, on, part, words};
+use crate::erased::{effect, mark, nothing, on, part, words};
 use crate::files;
 use crate::find::{Door, find};
 use crate::own_link;
@@ -79,16 +80,32 @@ fn header(page: Page, look: Look) -> AnyView {
     };
     let themes: Vec<AnyView> = THEMES.into_iter().map(theme).collect();
     let doors: Vec<AnyView> = DOORS.iter().map(|(room, name, _)| door(page, *room, name)).collect();
+    let rooms = NodeRef::<html::Nav>::new();
+    effect(move || {
+        let open = DOORS.iter().position(|(room, ..)| *room == page.room());
+        if let (Some(rooms), Some(open)) = (rooms.get(), open) {
+            bring_into_view(&rooms, open);
+        }
+    });
     view! {
         <header class="top">
             <span class="wordmark">"kvscope"</span>
-            <nav aria-label="Rooms">{doors}</nav>
+            <nav aria-label="Rooms" node_ref=rooms>{doors}</nav>
             {find(page, DOORS)}
             <span class="agent" data-agent=mark(is_there)>{words(agent)}</span>
             <label class="theme">"theme " <select on:change=on(choose)>{themes}</select></label>
         </header>
     }
     .into_any()
+}
+
+/// Scrolls the rooms of a narrow screen, of which not all are in sight, to the one at `place`.
+fn bring_into_view(rooms: &web_sys::HtmlElement, place: usize) {
+    let Ok(Some(door)) = rooms.query_selector(&format!(":nth-child({})", place + 1)) else { return };
+    if let Some(door) = door.dyn_ref::<web_sys::HtmlElement>() {
+        let before = door.offset_left() - rooms.offset_left();
+        rooms.set_scroll_left(before - (rooms.client_width() - door.offset_width()) / 2);
+    }
 }
 
 /// A link to a room that keeps everything else as it is.

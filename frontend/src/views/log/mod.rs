@@ -9,7 +9,7 @@ use kvscope_sizing::log::{LARGEST_LOG_BYTES, log_text};
 use leptos::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
-use crate::erased::{effect, part, words};
+use crate::erased::{effect, nothing, part, words};
 use crate::state::{Page, Step};
 use crate::ui::{Holds, copy_link, export_menu};
 use kvscope_protocol::Room;
@@ -20,6 +20,14 @@ pub(crate) fn log_room(page: Page) -> AnyView {
     effect(move || page.ready.set(true));
     effect(move || document().set_title("Log · kvscope"));
     let said = RwSignal::new(None::<String>);
+    let is_given =
+        Memo::new(move |_| page.log.with(|log| log.as_deref().is_some_and(|log| !log.trim().is_empty())));
+    let export = move || {
+        if !is_given.get() {
+            return nothing();
+        }
+        export_menu(page, "log", Holds::Table, Arc::new(move |origin| reading::export(page, origin)))
+    };
     view! {
         <div class="log room">
             {source(page)}
@@ -27,7 +35,7 @@ pub(crate) fn log_room(page: Page) -> AnyView {
                 <div class="bar">
                     <div class="choice">
                         {copy_link(page)}
-                        {export_menu(page, "log", Holds::Table, Arc::new(move |origin| reading::export(page, origin)))}
+                        {part(export)}
                     </div>
                 </div>
                 {part(move || reading::reading(page, said))}
