@@ -8,7 +8,7 @@ use kvscope_sizing::hardware::{find_gpu, find_link, gpus};
 use kvscope_sizing::parameters::Parameters;
 use kvscope_sizing::plan::{
     CapacityPlan, CapacityQuestion, ChosenLink, HandoverPlan, HandoverQuestion, MemoryQuestion, Mix, Moving,
-    PrefillTime, Subject, capacity, handover, label,
+    PrefillTime, Subject, WrongFormula, capacity, handover, label,
 };
 use kvscope_sizing::{Bytes, Result, Settings, Tokens, catalogue, find_entry};
 use serde_json::Value;
@@ -250,6 +250,34 @@ fn wrong_formulas_admit_too_few_or_too_many() {
     assert!(
         wrong("minimax-m2.7").unwrap().wrong_formulas.iter().all(|wrong| !wrong.taken_for.contains("M2.5"))
     );
+}
+
+/// SGLang has no window pool for Gemma 3: it keeps 62 × 8,192 B a token on 8 ranks together, which is no wrong formula; in
+/// logical bytes it is, and once.
+#[test]
+fn what_an_engine_really_keeps_is_no_wrong_formula() {
+    let formulas = |kind: EngineKind| {
+        let entry = find_entry("gemma-3-27b").unwrap();
+        let architecture = entry.architecture().unwrap();
+        let settings = Settings { tp: Some(8), ..Settings::default() };
+        let question = CapacityQuestion {
+            moving: Moving::Inputs,
+            memory: memory("h100", 8),
+            engine: Engine::newest(kind),
+            settings: &settings,
+            contexts: &[Tokens::new(100_000)],
+            mix: None,
+            price_per_hour: None,
+        };
+        capacity(&Subject::of(entry, &architecture), &question).unwrap().wrong_formulas
+    };
+    let full = |all: &[WrongFormula]| {
+        all.iter().filter(|wrong| wrong.taken_for.contains("full attention")).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(full(&formulas(EngineKind::SgLang)), []);
+    let logical = formulas(EngineKind::Logical);
+    let [one] = full(&logical).try_into().unwrap();
+    assert_eq!(one.bytes_per_request.get(), 62 * 8192 * 100_000);
 }
 
 #[test]

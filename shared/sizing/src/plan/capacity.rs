@@ -6,7 +6,7 @@ use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity, within};
-use crate::engine::{Engine, Query, Room, ranks, reserved_each};
+use crate::engine::{Engine, EngineKind, Query, Room, ranks, reserved_each};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::warning::Warning;
@@ -251,8 +251,8 @@ impl Asking<'_> {
         points.collect()
     }
 
-    /// A request's bytes in the accounting of one GPU differ from the logical ones by what ranks share or double; the room is
-    /// brought to logical bytes by the same factor.
+    /// Formulas know nothing of ranks: what the engine keeps of a request on one GPU, and the room there, are brought to the
+    /// bytes of a whole model by what ranks divide or double of the logical ones.
     fn wrong(
         &self,
         subject: &Subject<'_>,
@@ -262,11 +262,14 @@ impl Asking<'_> {
     ) -> Result<Vec<WrongFormula>> {
         let alone = Settings { tp: None, pp: None, dcp: None, ..settings.clone() };
         let logical = StateModel::new(subject.architecture, &alone)?.resident(n, 1)?;
-        let on_gpu = self.one(n)?.get().max(1);
-        let scaled = u128::from(room.get()) * u128::from(logical.get()) / u128::from(on_gpu);
-        let all = scaled.checked_mul(self.replicas.into()).and_then(|all| u64::try_from(all).ok());
-        let all = all.ok_or_else(|| Error::overflow("state of all GPUs"))?;
-        wrong_formulas(subject, &alone, n, logical, Bytes::new(all))
+        let dense = Query::new(subject.architecture, Engine::newest(EngineKind::Logical), settings)?;
+        let on_gpu = reserved_each(&dense, &[n])?.first().map_or(1, |bytes| bytes.get().max(1));
+        let of_all = |bytes: Bytes, times: u64| {
+            let scaled = u128::from(bytes.get()) * u128::from(logical.get()) / u128::from(on_gpu);
+            let all = scaled.checked_mul(times.into()).and_then(|all| u64::try_from(all).ok());
+            all.map(Bytes::new).ok_or_else(|| Error::overflow("state of all GPUs"))
+        };
+        wrong_formulas(subject, &alone, n, of_all(self.one(n)?, 1)?, of_all(room, self.replicas)?)
     }
 
     fn sensitivities(&self, memory: &Memory, at: &CapacityAt) -> Vec<Sensitivity> {
