@@ -5,6 +5,7 @@
 mod attribution;
 mod bad_input;
 mod capacity;
+mod capacity_plans;
 mod cases;
 mod catalogue;
 mod claims;

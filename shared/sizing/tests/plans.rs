@@ -8,7 +8,7 @@ use kvscope_sizing::hardware::{find_gpu, find_link, gpus};
 use kvscope_sizing::parameters::Parameters;
 use kvscope_sizing::plan::{
     CapacityPlan, CapacityQuestion, ChosenLink, HandoverPlan, HandoverQuestion, MemoryQuestion, Mix, Moving,
-    PrefillTime, Subject, WrongFormula, capacity, handover, label,
+    PrefillTime, Subject, capacity, handover, label,
 };
 use kvscope_sizing::{Bytes, Result, Settings, Tokens, catalogue, find_entry};
 use serde_json::Value;
@@ -252,39 +252,14 @@ fn wrong_formulas_admit_too_few_or_too_many() {
     );
 }
 
-/// SGLang has no window pool for Gemma 3: it keeps 62 × 8,192 B a token on 8 ranks together, which is no wrong formula; in
-/// logical bytes it is, and once.
-#[test]
-fn what_an_engine_really_keeps_is_no_wrong_formula() {
-    let formulas = |kind: EngineKind| {
-        let entry = find_entry("gemma-3-27b").unwrap();
-        let architecture = entry.architecture().unwrap();
-        let settings = Settings { tp: Some(8), ..Settings::default() };
-        let question = CapacityQuestion {
-            moving: Moving::Inputs,
-            memory: memory("h100", 8),
-            engine: Engine::newest(kind),
-            settings: &settings,
-            contexts: &[Tokens::new(100_000)],
-            mix: None,
-            price_per_hour: None,
-        };
-        capacity(&Subject::of(entry, &architecture), &question).unwrap().wrong_formulas
-    };
-    let full = |all: &[WrongFormula]| {
-        all.iter().filter(|wrong| wrong.taken_for.contains("full attention")).cloned().collect::<Vec<_>>()
-    };
-    assert_eq!(full(&formulas(EngineKind::SgLang)), []);
-    let logical = formulas(EngineKind::Logical);
-    let [one] = full(&logical).try_into().unwrap();
-    assert_eq!(one.bytes_per_request.get(), 62 * 8192 * 100_000);
-}
-
 #[test]
 fn questions_without_an_answer_are_refused() {
     let refused = |plan: Result<CapacityPlan>| plan.unwrap_err().to_string();
     let beyond = refused(ask("qwen3-8b", memory("h200", 1), &[1_000_000], None));
-    assert!(beyond.starts_with("context: 1,000,000 tokens is beyond the"), "{beyond}");
+    assert!(
+        beyond.starts_with("context: 1,000,000 tokens is beyond the 40Ki that the config allows"),
+        "{beyond}"
+    );
     let share = MemoryQuestion { share_percent: 0, ..memory("h200", 1) };
     assert!(refused(ask("qwen3-8b", share, &[1000], None)).starts_with("memory_percent: "));
     let uneven = MemoryQuestion { weight_ranks: 3, ..memory("h200", 8) };

@@ -5,10 +5,11 @@ use serde::Serialize;
 use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
-use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity, within};
-use crate::engine::{Engine, EngineKind, Query, Room, ranks, reserved_each};
+use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
+use crate::engine::{Bound, Engine, EngineKind, Query, Room, ranks, reserved_each, warnings};
 use crate::settings::Settings;
 use crate::size::StateModel;
+use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Bytes, Error, LargestContext, Result, Tokens};
 
@@ -124,14 +125,21 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         let what = format!("{count} GPUs are no multiple of the {ranks} that share a request (tp × pp)");
         return Err(Error::setting("count", what));
     }
-    let limit = subject.architecture.max_context().map(|fact| Tokens::new(fact.get()));
+    let query = Query::new(subject.architecture, question.engine.clone(), settings)?;
+    let limit = longest_request(&query);
     let longest = question.mix.as_ref().map(Mix::longest);
     for n in question.contexts.iter().copied().chain(longest) {
-        within("context", n, subject.architecture)?;
+        if let Some(limit) = limit.filter(|limit| n > *limit) {
+            let what = format!(
+                "{n} tokens is beyond the {} that {} allows; give at most those, or set max_model_len",
+                limit.short(),
+                if settings.max_model_len.is_some() { "max_model_len" } else { "the config" }
+            );
+            return Err(Error::setting("context", what));
+        }
     }
     let memory = question.memory.fill(subject)?;
     let state = StateModel::new(subject.architecture, settings)?;
-    let query = Query::new(subject.architecture, question.engine.clone(), settings)?;
     let asking = Asking { query, state: &state, memory: memory.state_bytes, replicas: count / ranks };
     let largest = asking.largest_context(limit)?;
     let at = question.contexts.iter().map(|n| asking.at(*n, count, question.price_per_hour));
@@ -163,9 +171,25 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         frontier: asking.frontier(limit)?,
         wrong_formulas: wrong,
         sensitivities,
-        warnings: state.warnings().to_vec(),
+        warnings: asking.warnings(question.contexts)?,
         memory,
     })
+}
+
+/// Each once, in the order in which they came.
+fn distinct(all: Vec<Warning>) -> Vec<Warning> {
+    let mut told = Vec::with_capacity(all.len());
+    for warning in all {
+        if !told.contains(&warning) {
+            told.push(warning);
+        }
+    }
+    told
+}
+
+/// The longest request: the setting, what the engine derives of the config (a scaled `RoPE` among it), else the config's own.
+fn longest_request(query: &Query<'_>) -> Option<Tokens> {
+    query.max_model_len().ok().map(Tokens::new)
 }
 
 struct Asking<'a> {
@@ -270,6 +294,40 @@ impl Asking<'_> {
             all.map(Bytes::new).ok_or_else(|| Error::overflow("state of all GPUs"))
         };
         wrong_formulas(subject, &alone, n, of_all(self.one(n)?, 1)?, of_all(room, self.replicas)?)
+    }
+
+    /// What was assumed, and what stands beside requests of these lengths: whatever bounds them besides the memory, and how
+    /// many have blocks while they decode.
+    fn warnings(&self, contexts: &[Tokens]) -> Result<Vec<Warning>> {
+        let mut all = self.state.warnings().to_vec();
+        if self.query.engine.is_dense(self.query.settings) {
+            return Ok(all);
+        }
+        all.extend(warnings(&self.query)?.into_iter().filter(|warning| warning.field != "context"));
+        let Some(memory) = self.memory else { return Ok(distinct(all)) };
+        let room = self.room(memory);
+        all.extend(room.division()?);
+        for n in contexts {
+            let Some(most) = room.largest_batch(*n)?.filter(|most| *most > 0) else { continue };
+            if room.bound(*n, most)? == Bound::AdmittedRequests {
+                let what = match self.query.engine.kind() {
+                    EngineKind::LlamaCpp => "more sequences are not started (LLAMA_MAX_SEQ)",
+                    _ => "the launch admits no more; max_running_requests sets how many",
+                };
+                let requests = counted(most, "request", "requests");
+                all.push(Warning::new("requests", format!("{requests} of {}: {what}", n.counted())));
+            } else if let Some((requests, each)) =
+                room.while_decoding(*n)?.filter(|(requests, _)| *requests > most)
+            {
+                let what = format!(
+                    "those of {} are counted with room for what is in flight, as the engine prints its concurrency; while they \
+                     decode the memory has blocks for {requests} where it admits {most}, {each} each",
+                    n.counted()
+                );
+                all.push(Warning::new("requests", what));
+            }
+        }
+        Ok(distinct(all))
     }
 
     fn sensitivities(&self, memory: &Memory, at: &CapacityAt) -> Vec<Sensitivity> {
