@@ -10,22 +10,32 @@ use kvscope_sizing::plan::{
 };
 use kvscope_sizing::{Bytes, Result, Settings, Tokens, find_entry};
 
-/// Requests of `n` tokens on eight H100, all of whose memory is taken.
-fn plan(id: &str, kind: EngineKind, settings: &Settings, n: u64) -> Result<CapacityPlan> {
-    let entry = find_entry(id).unwrap();
-    let architecture = entry.architecture().unwrap();
-    let memory = MemoryQuestion {
+/// Eight H100, all of whose memory is taken.
+fn memory(id: &str) -> MemoryQuestion<'static> {
+    MemoryQuestion {
         gpu: find_gpu("h100").unwrap(),
         count: 8,
         memory: None,
         weights: None,
-        types: Types::of(&architecture),
+        types: Types::of(&find_entry(id).unwrap().architecture().unwrap()),
         weight_ranks: 8,
         share_percent: 100,
         batch_tokens: 8192,
         activations: Some(Bytes::ZERO),
         graphs: Bytes::ZERO,
-    };
+    }
+}
+
+/// Requests of `n` tokens in a memory.
+fn asked(
+    id: &str,
+    kind: EngineKind,
+    settings: &Settings,
+    n: u64,
+    memory: MemoryQuestion<'_>,
+) -> Result<CapacityPlan> {
+    let entry = find_entry(id).unwrap();
+    let architecture = entry.architecture().unwrap();
     let question = CapacityQuestion {
         moving: Moving::Inputs,
         memory,
@@ -36,6 +46,10 @@ fn plan(id: &str, kind: EngineKind, settings: &Settings, n: u64) -> Result<Capac
         price_per_hour: None,
     };
     capacity(&Subject::of(entry, &architecture), &question)
+}
+
+fn plan(id: &str, kind: EngineKind, settings: &Settings, n: u64) -> Result<CapacityPlan> {
+    asked(id, kind, settings, n, memory(id))
 }
 
 fn on_eight() -> Settings {
@@ -66,12 +80,33 @@ fn a_plan_says_what_its_engine_assumes() {
 /// Qwen3-8B's config allows 40,960; a longer limit is set, not assumed.
 #[test]
 fn a_longer_limit_is_set() {
-    let asked = |settings: &Settings| plan("qwen3-8b", EngineKind::Vllm, settings, 100_000);
-    let refused = asked(&on_eight()).unwrap_err().to_string();
+    let of = |settings: &Settings| plan("qwen3-8b", EngineKind::Vllm, settings, 100_000);
+    let refused = of(&on_eight()).unwrap_err().to_string();
     assert!(
         refused.contains("40Ki that the config allows; give at most those, or set max_model_len"),
         "{refused}"
     );
-    let longer = asked(&Settings { max_model_len: Some(131_072), ..on_eight() }).unwrap();
+    let longer = of(&Settings { max_model_len: Some(131_072), ..on_eight() }).unwrap();
     assert_eq!((longer.largest_context_is_limit, longer.max_context), (true, Some(Tokens::new(131_072))));
+}
+
+/// Llama-3.1-70B, 70,553,706,496 published parameters of two bytes: llama.cpp spreads its 80 layers over eight GPUs of 80 GB,
+/// and 327,680 B a token (80 × 2 × 8 × 128 × 2) have what is left of them together.
+#[test]
+fn llama_cpp_spreads_layers_over_all_gpus() {
+    let plan = plan("llama-3.1-70b", EngineKind::LlamaCpp, &Settings::default(), 100_000).unwrap();
+    assert_eq!((plan.ranks, plan.replicas), (8, 1));
+    let left = plan.memory.state_bytes.unwrap().get();
+    assert!((80_000_000_000_u64 - left).abs_diff(70_553_706_496 * 2 / 8) < 5_000_000, "{left}");
+    assert_eq!(plan.at[0].requests, Some(8 * left / (327_680 * 100_096)));
+    assert_eq!(plan.at[0].bytes_per_request_and_gpu.get(), 327_680 * 100_096 / 8);
+    let alone = MemoryQuestion { weight_ranks: 1, ..memory("llama-3.1-70b") };
+    assert!(
+        asked("llama-3.1-70b", EngineKind::LlamaCpp, &Settings::default(), 100_000, alone)
+            .unwrap()
+            .memory
+            .does_not_fit
+            .unwrap()
+            .contains("1 GPU has 80.0 GB")
+    );
 }

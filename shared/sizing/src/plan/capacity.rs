@@ -139,14 +139,17 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         }
     }
     let memory = question.memory.fill(subject)?;
+    let spread = spread(question.engine.kind(), &question.memory);
     let state = StateModel::new(subject.architecture, settings)?;
-    let asking = Asking { query, state: &state, memory: memory.state_bytes, replicas: count / ranks };
+    let held = memory.state_bytes.map(|bytes| bytes.times(spread)).transpose()?;
+    let ranks = ranks * spread;
+    let asking = Asking { query, state: &state, memory: held, spread, replicas: count / ranks };
     let largest = asking.largest_context(limit)?;
     let at = question.contexts.iter().map(|n| asking.at(*n, count, question.price_per_hour));
     let at = at.collect::<Result<Vec<_>>>()?;
     let mix = question.mix.as_ref().map(|mix| asking.mix(mix)).transpose()?;
     let first = question.contexts.first().copied();
-    let wrong = match (first, memory.state_bytes) {
+    let wrong = match (first, held) {
         (Some(n), Some(room)) => asking.wrong(subject, settings, n, room)?,
         _ => Vec::new(),
     };
@@ -187,6 +190,12 @@ fn distinct(all: Vec<Warning>) -> Vec<Warning> {
     told
 }
 
+/// GPUs over which layers are spread: llama.cpp gives each some of them (`--split-mode layer`, its default), with their
+/// weights and cells, in parts that are taken to be equal.
+pub(super) fn spread(engine: EngineKind, memory: &MemoryQuestion<'_>) -> u64 {
+    if engine == EngineKind::LlamaCpp { memory.weight_ranks } else { 1 }
+}
+
 /// The longest request: the setting, what the engine derives of the config (a scaled `RoPE` among it), else the config's own.
 fn longest_request(query: &Query<'_>) -> Option<Tokens> {
     query.max_model_len().ok().map(Tokens::new)
@@ -195,8 +204,10 @@ fn longest_request(query: &Query<'_>) -> Option<Tokens> {
 struct Asking<'a> {
     query: Query<'a>,
     state: &'a StateModel,
-    /// Bytes for state on one GPU.
+    /// Bytes for state on one GPU, or on all that layers are spread over.
     memory: Option<Bytes>,
+    /// GPUs that hold the layers of one model between them, whose bytes are asked for together.
+    spread: u64,
     replicas: u64,
 }
 
@@ -240,7 +251,7 @@ impl Asking<'_> {
         let some = requests.filter(|requests| *requests > 0);
         Ok(CapacityAt {
             context: n,
-            bytes_per_request_and_gpu: self.one(n)?,
+            bytes_per_request_and_gpu: Bytes::new(self.one(n)?.get().div_ceil(self.spread)),
             requests,
             requests_per_gpu: requests.map(|requests| requests as f64 / count as f64),
             price_per_request_hour: price
@@ -259,7 +270,7 @@ impl Asking<'_> {
         Ok(MixCapacity {
             lengths: mix.words().to_owned(),
             mean_tokens: mix.mean(),
-            mean_bytes_per_gpu: mean_bytes,
+            mean_bytes_per_gpu: mean_bytes / self.spread as f64,
             requests: of_one.map(|requests| self.on_all(requests)).transpose()?,
             requests_at_longest: self.requests(mix.longest())?,
         })
@@ -342,12 +353,16 @@ impl Asking<'_> {
             ("context", at.context.get() as f64),
             ("bytes of a request", 1.0),
         ];
-        let replicas = self.replicas as f64;
+        let (replicas, spread) = (self.replicas as f64, self.spread as f64);
         sensitivities(&inputs, |of| {
             let left = of[0] * of[1].min(1.0) - of[2] - of[3] - of[4];
             let n = sensitivity::tokens(of[5])?;
-            let one = if n == at.context { at.bytes_per_request_and_gpu } else { self.one(n).ok()? };
-            let one = bytes(one) * of[6];
+            let one = if n == at.context {
+                bytes(at.bytes_per_request_and_gpu)
+            } else {
+                bytes(self.one(n).ok()?) / spread
+            };
+            let one = one * of[6];
             (one > 0.0).then(|| replicas * (left / one).floor().max(0.0))
         })
     }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::capacity::spread;
 use super::memory::Memory;
-use super::typed::memory_question;
+use super::typed::{holders, memory_question};
 use super::{Given, Subject};
 use crate::cost::Operand;
 use crate::engine::{EngineKind, Query, Room, ranks};
@@ -109,9 +110,11 @@ pub fn left(subject: &Subject<'_>, state: &StateModel, query: &Query<'_>, gpus: 
     let ranks = ranks(kind, &settings);
     let weights = gpus.weights.map(|weights| weights.name().to_owned());
     let given = Given::of([("weight_dtype", weights)]);
-    let question = memory_question(subject, (gpus.gpu, gpus.count), ranks, &given)?;
+    let holders = holders(kind, &settings, gpus.count);
+    let question = memory_question(subject, (gpus.gpu, gpus.count), holders, &given)?;
     let memory = question.fill(subject)?;
-    let Some(room) = memory.state_bytes else {
+    let room = memory.state_bytes.map(|bytes| bytes.times(spread(kind, &question))).transpose()?;
+    let Some(room) = room else {
         return Ok(Left { memory, ranks, longest: LargestContext::Nothing, level: None });
     };
     let query = Query { settings: &settings, ..query.clone() };

@@ -2,7 +2,7 @@ use super::super::{
     CapacityPlan, CapacityQuestion, Given, Gpus, MemoryQuestion, Mix, Moving, Subject, capacity,
 };
 use super::{gpu, gpus};
-use crate::engine::{Engine, ranks};
+use crate::engine::{Engine, EngineKind, ranks};
 use crate::hardware::Gpu;
 use crate::settings::Settings;
 use crate::{Bytes, Error, Result, Tokens};
@@ -29,7 +29,7 @@ pub fn capacity_of(
     let count = gpus(given, 1)?;
     let gpu = gpu(given)?;
     let settings = Gpus::shared(gpu, count, engine.kind(), settings);
-    let ranks = ranks(engine.kind(), &settings);
+    let ranks = holders(engine.kind(), &settings, count);
     let question = CapacityQuestion {
         memory: memory_question(subject, (gpu, count), ranks, given)?,
         engine,
@@ -40,6 +40,11 @@ pub fn capacity_of(
         moving,
     };
     capacity(subject, &question)
+}
+
+/// GPUs that hold one model between them: the ranks, or all of them where layers are spread.
+pub(in crate::plan) fn holders(engine: EngineKind, settings: &Settings, count: u64) -> u64 {
+    if engine == EngineKind::LlamaCpp { count } else { ranks(engine, settings) }
 }
 
 /// What fills each of so many GPUs, whose weights `ranks` of them share unless it is given.

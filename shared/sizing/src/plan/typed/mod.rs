@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::{Error, Result, Tokens, group_digits};
 
 pub use capacity::capacity_of;
-pub(super) use capacity::memory_question;
+pub(super) use capacity::{holders, memory_question};
 pub use compress::{CompressionAnswer, compression_of};
 pub use handover::{handover_curve_of, handover_of, network_links, typed_links};
 pub use offload::{Computing, OffloadAnswer, Offloading, datasheet_tier, typed_tiers};
