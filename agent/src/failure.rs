@@ -16,7 +16,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// Bad usage or input: exit status 2.
     pub(crate) fn input(message: impl fmt::Display) -> Self {
-        Self { status: 2, message: message.to_string() }
+        Self { status: 2, message: one_line(&message.to_string()) }
     }
 
     /// A check that failed, or a machine that did not do its part: exit status 1.
@@ -35,6 +35,15 @@ impl Failure {
     }
 }
 
+/// What was typed may hold control characters, which would break the line or move the cursor: they are escaped.
+fn one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for letter in message.chars() {
+        if letter.is_control() { line.extend(letter.escape_default()) } else { line.push(letter) }
+    }
+    line
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -44,5 +53,15 @@ impl fmt::Display for Failure {
 impl From<kvscope_sizing::Error> for Failure {
     fn from(error: kvscope_sizing::Error) -> Self {
         Self::input(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line_whatever_was_typed() {
+        assert_eq!(Failure::input("no/such\n\u{1b}[2Jfile: 漢").to_string(), "no/such\\n\\u{1b}[2Jfile: 漢");
     }
 }

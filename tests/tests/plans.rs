@@ -299,7 +299,7 @@ fn questions_without_an_answer_are_refused_in_one_line() {
             "count: 2000000 GPUs are more than anybody",
         ),
         (with(&["--bandwidth", "NaN"]), "bandwidth: \"NaN\" is no number of bytes"),
-        (with(&["--bandwidth", "1GB", "--alpha-us=-1"]), "alpha_us: -1 is no time; give 0 or more"),
+        (with(&["--bandwidth", "1GB", "--alpha-us=-1"]), "alpha_us: below 0 is no time; give 0 or more"),
         (with(&["--link", "string"]), "link: \"string\" is not known"),
     ] {
         assert!(line.contains(words), "{words} in {line}");

@@ -99,6 +99,8 @@ async fn stop_signal() {
 }
 
 #[cfg(test)]
+mod plan_bad_input;
+#[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
 mod tests;

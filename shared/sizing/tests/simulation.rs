@@ -324,6 +324,6 @@ fn a_trace_is_counted_in_blocks_of_another_length() {
     assert_eq!((smaller.block_tokens().get(), smaller.requests().len()), (600, 2));
     // 1,025 tokens are two blocks of 1,024 and no three.
     let error = requests.clone().in_blocks_of(Tokens::new(1024)).unwrap_err().to_string();
-    assert_eq!(error, "trace: 3 blocks of 1,024 tokens are more than 1537 tokens have");
+    assert_eq!(error, "trace: 3 blocks of 1,024 tokens do not fit 1,537 tokens");
     assert!(requests.in_blocks_of(Tokens::new(0)).is_err());
 }

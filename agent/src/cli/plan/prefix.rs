@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "second_tokens", conflicts_with = "first")]
     first_tokens: Option<String>,
     /// The second prompt as token ids
-    #[arg(long, value_name = "FILE", requires = "first_tokens")]
+    #[arg(long, value_name = "FILE", requires = "first_tokens", conflicts_with_all = ["first", "second", "shared"])]
     second_tokens: Option<String>,
     /// Tokens between the windows that a periodic disk store keeps
     #[arg(long, default_value = "4096", value_name = "TOKENS")]

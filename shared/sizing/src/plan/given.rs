@@ -172,7 +172,20 @@ pub fn seconds(name: &str, text: &str) -> Result<f64> {
         total += number.parse::<f64>().map_err(|_| wrong())? * size;
         rest = after.trim_start();
     }
-    Ok(total)
+    time(name, total)
+}
+
+/// Seconds that nobody waits.
+const MOST_SECONDS: f64 = 1e12;
+
+/// A time that was given in seconds, or nothing.
+pub(super) fn time(name: &str, seconds: f64) -> Result<f64> {
+    if (0.0..=MOST_SECONDS).contains(&seconds) {
+        return Ok(seconds);
+    }
+    let what =
+        if seconds < 0.0 { "below 0 is no time; give 0 or more" } else { "nobody waits as long; give less" };
+    Err(Error::setting(name, what))
 }
 
 /// A plain number.
@@ -232,6 +245,9 @@ mod tests {
         {
             assert!((seconds("alpha", text).unwrap() - wanted).abs() < 1e-12, "{text}");
         }
+        let long = format!("{}s", "9".repeat(400));
+        let error = seconds("alpha", &long).unwrap_err().to_string();
+        assert_eq!(error, "alpha: nobody waits as long; give less");
         for text in ["", "15", "soon", "-1ms", "1.2.3s", "s", "1 fortnight"] {
             let error = seconds("alpha", text).unwrap_err().to_string();
             assert!(error.starts_with("alpha: ") && error.contains("is no time"), "{text}: {error}");

@@ -1,6 +1,6 @@
 //! Lengths of requests: one, or a mix of them.
 
-use crate::{Error, Result, Tokens};
+use crate::{Error, Result, Tokens, counted};
 
 /// How many lengths stand for a distribution: its quantiles at the middle of equal shares.
 const QUANTILES: u32 = 256;
@@ -23,7 +23,7 @@ impl Mix {
         if lengths.iter().all(|length| *length == 0) {
             return Err(Error::setting("mix", "sums to nothing; give at least one length above 0"));
         }
-        let words = format!("{} lengths of a list", lengths.len());
+        let words = format!("{} of a list", counted(lengths.len() as u64, "length", "lengths"));
         Ok(Self { lengths, words })
     }
 

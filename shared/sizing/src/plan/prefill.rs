@@ -4,15 +4,19 @@ use crate::hardware::Gpu;
 use crate::settings::Settings;
 use crate::{Error, Result, Tokens};
 
+/// Percent of a rate below which nothing that computes is.
+const LEAST_PERCENT: f64 = 1e-6;
+
 /// The share of a datasheet's rate that so many percent are.
 ///
 /// # Errors
 ///
-/// Nothing, or more than the rate.
+/// Nothing or hardly any of the rate, or more than all of it.
 pub fn share_of_rate(percent: f64) -> Result<f64> {
     let percent = positive("efficiency", percent)?;
-    if percent > 100.0 {
-        let what = format!("{percent} percent is more than the datasheet's rate; give up to 100");
+    if !(LEAST_PERCENT..=100.0).contains(&percent) {
+        let why = if percent > 100.0 { "more than the datasheet's rate" } else { "hardly any of the rate" };
+        let what = format!("{percent} percent is {why}; give {LEAST_PERCENT} to 100");
         return Err(Error::setting("efficiency", what));
     }
     Ok(percent / 100.0)

@@ -61,7 +61,11 @@ impl ChosenLink {
                 return Err(Error::setting(name, format!("{seconds} is no time")));
             }
         }
-        Ok(self.start_seconds + self.alpha_seconds * blocks as f64 + bytes.get() as f64 / rate)
+        let seconds = self.start_seconds + self.alpha_seconds * blocks as f64 + bytes.get() as f64 / rate;
+        if !seconds.is_finite() {
+            return Err(Error::setting("alpha", format!("{blocks} blocks take longer than can be said")));
+        }
+        Ok(seconds)
     }
 }
 
@@ -297,12 +301,17 @@ fn hand_over(
     let payload = Bytes::total(components.iter().map(|part| part.bytes))?;
     let held = Bytes::total(components.iter().map(|part| part.held_by_ranks_bytes))?;
     let egress = payload.get() as f64 / prefill_seconds;
+    let no_prefill =
+        || Error::setting("prefill_seconds", format!("{prefill_seconds} is no time of a prefill"));
     if !egress.is_finite() {
-        return Err(Error::setting("prefill_seconds", format!("{prefill_seconds} is no time of a prefill")));
+        return Err(no_prefill());
     }
     let layers = layers(&components);
     let link_time = |link: &ChosenLink| {
         let seconds = link.seconds(blocks, payload)?;
+        if !(seconds / prefill_seconds).is_finite() {
+            return Err(no_prefill());
+        }
         Ok(LinkTime {
             link: link.clone(),
             seconds,

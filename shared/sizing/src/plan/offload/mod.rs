@@ -189,7 +189,7 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
     let longest = limit.unwrap_or(LONGEST).max(question.context.get());
     let described = describe(question.model, question.architecture, question.settings)?;
     let flops = (question.recompute.flops)(question.context)?;
-    let recompute_seconds = flops / question.recompute.flops_per_second;
+    let recompute_seconds = computed_seconds(question, question.context.get())?;
     let computing = computing_at(question, longest)?;
     let mut rows = Vec::new();
     for tier in question.tiers {
@@ -282,7 +282,13 @@ fn row(
 }
 
 fn computed_seconds(question: &OffloadQuestion<'_>, tokens: u64) -> Result<f64> {
-    Ok((question.recompute.flops)(Tokens::new(tokens))? / question.recompute.flops_per_second)
+    let rate = question.recompute.flops_per_second;
+    let seconds = (question.recompute.flops)(Tokens::new(tokens))? / rate;
+    if seconds.is_finite() {
+        return Ok(seconds);
+    }
+    let what = format!("{rate} operations a second take longer than can be said; give more");
+    Err(Error::setting("flops_per_second", what))
 }
 
 /// Seconds of computing at contexts four to a doubling, which every row compares with.

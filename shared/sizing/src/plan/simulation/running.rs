@@ -68,7 +68,10 @@ pub(super) fn replay(replay: &Replay<'_>, rates: &Rates, found_tokens: &[u64]) -
         let seconds = computed / rates.prefill_tokens_per_second
             + request.output_tokens as f64 / rates.decode_tokens_per_second;
         if seconds > LONGEST_SECONDS {
-            let what = format!("a request of {tokens} tokens would take {seconds:.0e} s; give faster rates");
+            let what = format!(
+                "a request of {} takes longer than anybody waits; give faster rates",
+                tokens.counted()
+            );
             return Err(Error::setting("prefill_rate", what));
         }
         let end = request.arrival_seconds + seconds;

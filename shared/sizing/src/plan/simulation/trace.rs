@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::record::read_record;
-use crate::{Error, Result, Tokens};
+use crate::{Error, Result, Tokens, counted};
 
 /// Requests in the order of their arrival, their blocks numbered from 0 without gaps.
 #[derive(Clone, Debug)]
@@ -134,7 +134,8 @@ fn fit(count: usize, block: Tokens, input: u64) -> Result<()> {
     if count as u64 <= input.div_ceil(block.get()) {
         return Ok(());
     }
-    let what = format!("{count} blocks of {block} tokens are more than {input} tokens have");
+    let (blocks, input) = (counted(count as u64, "block", "blocks"), Tokens::new(input).counted());
+    let what = format!("{blocks} of {} do not fit {input}", block.counted());
     Err(Error::setting("trace", what))
 }
 

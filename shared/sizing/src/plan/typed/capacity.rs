@@ -5,12 +5,15 @@ use super::{gpu, gpus};
 use crate::engine::{Engine, EngineKind, ranks};
 use crate::hardware::Gpu;
 use crate::settings::Settings;
-use crate::{Bytes, Error, Result, Tokens};
+use crate::{Bytes, Error, Result, Tokens, UnitSystem};
 
 /// Bytes of captured graphs and communication buffers on each GPU.
 const USUAL_GRAPHS: Bytes = Bytes::new(2 << 30);
 /// Tokens of the largest prefill batch.
 const USUAL_BATCH_TOKENS: u64 = 8192;
+
+/// More memory than any GPU has.
+const LARGEST_MEMORY: Bytes = Bytes::new(100_000_000_000_000);
 
 /// What `kvscope plan capacity` answers; `mix` is the one that was typed or read from a file.
 ///
@@ -57,10 +60,16 @@ pub(in crate::plan) fn memory_question<'a>(
     let batch_tokens = given.count("batch_tokens", USUAL_BATCH_TOKENS)?;
     let batch_tokens =
         Tokens::context(batch_tokens).map_err(|error| Error::setting("batch_tokens", error.what()))?;
+    let memory = given.some_bytes("memory")?;
+    if let Some(memory) = memory.filter(|memory| *memory > LARGEST_MEMORY) {
+        let [memory, most] = [memory, LARGEST_MEMORY].map(|bytes| bytes.display(UnitSystem::Decimal));
+        let what = format!("{memory} is more than any GPU has; give up to {most}");
+        return Err(Error::setting("memory", what));
+    }
     Ok(MemoryQuestion {
         gpu,
         count,
-        memory: given.some_bytes("memory")?,
+        memory,
         weights: given.some_bytes("weights")?,
         types: given.types(subject.architecture)?,
         weight_ranks: given.count("weights_over", ranks)?,

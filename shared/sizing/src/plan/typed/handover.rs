@@ -1,3 +1,4 @@
+use super::super::given::time;
 use super::super::{
     ChosenLink, Given, HandoverCurve, HandoverPlan, HandoverQuestion, Moving, PrefillTime, Subject,
     bytes_per_second, handover, handover_curve, number,
@@ -48,9 +49,10 @@ fn ask<T>(
     given: &Given,
     ask: impl FnOnce(&HandoverQuestion<'_>) -> Result<T>,
 ) -> Result<T> {
-    let seconds = given.list("prefill_seconds", ',');
+    let name = "prefill_seconds";
+    let seconds = given.list(name, ',');
     let seconds: Vec<f64> =
-        seconds.into_iter().map(|text| number("prefill_seconds", text)).collect::<Result<_>>()?;
+        seconds.into_iter().map(|text| time(name, number(name, text)?)).collect::<Result<_>>()?;
     let prefill = if seconds.is_empty() {
         let percent = given.some_number("efficiency")?.unwrap_or(USUAL_EFFICIENCY);
         PrefillTime::Estimated { percent, types: given.types(subject.architecture)? }
@@ -78,12 +80,7 @@ fn ask<T>(
 /// An unknown name, or a rate that is none.
 pub fn typed_links(given: &Given) -> Result<Vec<ChosenLink>> {
     let mut chosen = Vec::new();
-    let micros = |name: &str| match given.some_number(name)? {
-        Some(microseconds) if microseconds < 0.0 => {
-            Err(Error::setting(name, format!("{microseconds} is no time; give 0 or more")))
-        }
-        microseconds => Ok(microseconds.unwrap_or(0.0) * 1e-6),
-    };
+    let micros = |name: &str| time(name, given.some_number(name)?.unwrap_or(0.0) * 1e-6);
     if let Some(text) = given.text("bandwidth") {
         let rate = if ["bps", "bit/s"].iter().any(|unit| text.ends_with(unit)) {
             bytes_per_second("bandwidth", text)?

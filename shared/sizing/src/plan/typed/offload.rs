@@ -92,13 +92,16 @@ impl<'a> Offloading<'a> {
     }
 }
 
+/// TFLOP/s of anything that computes.
+const KNOWN_TFLOPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
+
 /// Operations a second, and where the figure comes from.
 fn rate(given: &Given) -> Result<(f64, Computing)> {
     if let Some(tflops) = given.some_number("tflops")? {
-        return Ok((
-            positive("tflops", tflops)? * 1e12,
-            Computing { compute_from: "given", efficiency_percent: None },
-        ));
+        if !KNOWN_TFLOPS.contains(&positive("tflops", tflops)?) {
+            return Err(Error::setting("tflops", "nothing computes at that rate; give 0.000001 to 1e9"));
+        }
+        return Ok((tflops * 1e12, Computing { compute_from: "given", efficiency_percent: None }));
     }
     let (gpu, count) = (gpu(given)?, gpus(given, 1)?);
     let one = gpu.flops_per_second.of(Operand::Bf16).ok_or_else(|| {
