@@ -13,8 +13,10 @@ pub enum Quantity {
     Seconds,
     /// A ratio.
     Times,
-    /// Requests at once.
+    /// Requests, or blocks and checkpoints of them.
     Requests,
+    /// Percent of a whole.
+    Percent,
     /// Bits a second.
     BitRate,
 }
@@ -79,6 +81,7 @@ pub fn context(tokens: Tokens) -> String {
 pub(crate) fn place(at: Tokens, across: Quantity) -> String {
     match across {
         Quantity::BitRate => tick_label(at.get() as f64, across, 3),
+        Quantity::Requests => counted(at.get(), "request", "requests"),
         _ => context(at),
     }
 }
@@ -129,6 +132,7 @@ fn tick_label(tick: f64, quantity: Quantity, digits: usize) -> String {
         }
         Quantity::Tokens | Quantity::Requests => trimmed(tick, digits),
         Quantity::Times => format!("{}×", trimmed(tick, digits)),
+        Quantity::Percent => format!("{} %", trimmed(tick, digits)),
         Quantity::Seconds => with_unit(tick, SECONDS, digits),
         Quantity::BitRate => with_unit(tick, BIT_RATES, digits),
         Quantity::Bytes(UnitSystem::Decimal) => with_unit(tick, DECIMAL_BYTES, digits),

@@ -3,6 +3,7 @@
 mod diff;
 mod growth;
 mod layers;
+mod replay;
 mod runs;
 mod shown;
 
@@ -31,6 +32,8 @@ enum Figure {
     Layers(layers::Arguments),
     /// What changed from one version to another, cause by cause
     Diff(diff::Arguments),
+    /// A request trace replayed: what is found against Belady's rule, what tiers hold, what they lose
+    Replay(replay::Arguments),
     /// Time of a decode step over context, measured rings over predicted lines
     Latency(runs::Arguments),
     /// Measured over predicted, point by point
@@ -78,6 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Figure::Growth(arguments) => growth::run(arguments),
         Figure::Layers(arguments) => layers::run(arguments),
         Figure::Diff(arguments) => diff::run(arguments),
+        Figure::Replay(arguments) => replay::run(arguments),
         Figure::Latency(arguments) => runs::run(arguments, RunFigure::Latency),
         Figure::Residuals(arguments) => runs::run(arguments, RunFigure::Residuals),
     }

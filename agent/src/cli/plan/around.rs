@@ -16,7 +16,7 @@ pub(crate) struct Around<'a> {
 
 impl Around<'_> {
     /// What the command line may read.
-    pub(super) fn of_process() -> Result<Self, Failure> {
+    pub(in crate::cli) fn of_process() -> Result<Self, Failure> {
         let folder = home::runs()?;
         let runs = folder.is_dir().then(|| Store::open(folder).map_err(Failure::check)).transpose()?;
         Ok(Self { files: Files::OfSystem, runs, most_made_requests: 1 << 26 })

@@ -23,6 +23,7 @@ pub(crate) use around::Around;
 pub(crate) use query::answer as answer_query;
 #[cfg(test)]
 pub(crate) use query::options;
+pub(in crate::cli) use simulate::Question as ReplayQuestion;
 
 use super::request::warn_of_all;
 use crate::failure::Failure;

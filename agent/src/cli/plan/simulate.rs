@@ -1,17 +1,18 @@
 use clap::Args;
-use kvscope_sizing::UnitSystem;
 use kvscope_sizing::plan::simulation::{Compare, Trace};
 use kvscope_sizing::plan::{
     Given, Moving, NamedTrace, SimulationAnswer, Subject, simulation_of, typed_block, typed_trace,
 };
+use kvscope_sizing::{Settings, UnitSystem};
 
 use super::{Around, Asked, text};
 use crate::cli::request::Accounting;
 use crate::failure::Failure;
 use crate::model::Model;
 
+/// What is replayed.
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Question {
     /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
     #[arg(required = true, value_name = "MODEL")]
     models: Vec<String>,
@@ -42,11 +43,17 @@ pub(super) struct Arguments {
     /// Leave out the comparison with Belady's rule
     #[arg(long)]
     no_optimum: bool,
+    #[command(flatten)]
+    accounting: Accounting,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    question: Question,
     /// What a tenth of each input does to the share of blocks taken over, which takes two more replays an input
     #[arg(long)]
     sensitivities: bool,
-    #[command(flatten)]
-    accounting: Accounting,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -59,7 +66,8 @@ impl Asked for Arguments {
     type Answer = Vec<SimulationAnswer>;
 
     fn answer(&self, around: &Around<'_>) -> Result<Vec<SimulationAnswer>, Failure> {
-        answers(self, around)
+        let moving = if self.sensitivities { Moving::Inputs } else { Moving::Nothing };
+        self.question.answers(around, moving)
     }
 
     fn wants_json(&self) -> bool {
@@ -75,24 +83,64 @@ impl Asked for Arguments {
     }
 }
 
-fn answers(arguments: &Arguments, around: &Around<'_>) -> Result<Vec<SimulationAnswer>, Failure> {
-    let settings = arguments.accounting.logical_settings()?;
-    let given = arguments.given();
-    let named = arguments.trace(&given, around)?;
-    let tiers: Vec<&str> = arguments.tiers.iter().map(String::as_str).collect();
-    let optimum = if arguments.no_optimum { Compare::Alone } else { Compare::WithOptimum };
-    let moving = if arguments.sensitivities { Moving::Inputs } else { Moving::Nothing };
-    let mut answers = Vec::new();
-    for name in &arguments.models {
-        let model = Model::load_from(around.files, name, arguments.accounting.unknown())?;
-        let subject = Subject { model: &model.label, ..model.subject() };
-        let answer = simulation_of(&subject, &settings, &named, &tiers, &given, optimum, moving);
-        answers.push(answer.map_err(|error| model.failure(&error))?);
+impl Question {
+    fn answers(&self, around: &Around<'_>, moving: Moving) -> Result<Vec<SimulationAnswer>, Failure> {
+        let settings = self.accounting.logical_settings()?;
+        let given = self.given();
+        let named = self.trace(&given, around)?;
+        let mut answers = Vec::new();
+        for name in &self.models {
+            let model = Model::load_from(around.files, name, self.accounting.unknown())?;
+            answers.push(self.answer(&model, &model.label, &settings, &named, moving)?);
+        }
+        Ok(answers)
     }
-    Ok(answers)
+
+    fn answer(
+        &self,
+        model: &Model,
+        label: &str,
+        settings: &Settings,
+        named: &NamedTrace,
+        moving: Moving,
+    ) -> Result<SimulationAnswer, Failure> {
+        let tiers: Vec<&str> = self.tiers.iter().map(String::as_str).collect();
+        let optimum = if self.no_optimum { Compare::Alone } else { Compare::WithOptimum };
+        let subject = Subject { model: label, ..model.subject() };
+        let answer = simulation_of(&subject, settings, named, &tiers, &self.given(), optimum, moving);
+        answer.map_err(|error| model.failure(&error))
+    }
+
+    /// The replay of the one version that a figure is of, under the name that figures show.
+    pub(in crate::cli) fn drawn(&self) -> Result<Drawn, Failure> {
+        let [name] = self.models.as_slice() else {
+            return Err(Failure::input("MODEL: a figure is of one replay; give one version"));
+        };
+        let settings = self.accounting.logical_settings()?;
+        let around = Around::of_process()?;
+        let named = self.trace(&self.given(), &around)?;
+        let model = Model::load_checked(name, self.accounting.unknown())?;
+        let label = model.entry.map_or_else(|| model.shown.clone(), |entry| entry.name.clone());
+        let answer = self.answer(&model, &label, &settings, &named, Moving::Nothing)?;
+        let mut asked = self.given();
+        asked.set("tiers", &self.tiers.join(";"));
+        let id = model.entry.map(|entry| entry.id.clone());
+        let id = id.filter(|_| self.trace.is_none() && !self.no_optimum);
+        Ok(Drawn { answer, asked, settings, id })
+    }
 }
 
-impl Arguments {
+/// A replay that is drawn.
+pub(in crate::cli) struct Drawn {
+    pub(in crate::cli) answer: SimulationAnswer,
+    /// The options, by the names of the page.
+    pub(in crate::cli) asked: Given,
+    pub(in crate::cli) settings: Settings,
+    /// Of the version, where the page can be asked the same: files are not in links.
+    pub(in crate::cli) id: Option<String>,
+}
+
+impl Question {
     fn given(&self) -> Given {
         Given::of([
             ("synthetic", self.synthetic.clone()),

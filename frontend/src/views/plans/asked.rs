@@ -282,7 +282,7 @@ impl<'a> Asked<'a> {
                 let tiers = given.list("tiers", ';');
                 let optimum = Compare::WithOptimum;
                 let answer = simulation_of(&subject, settings, &named, &tiers, given, optimum, moving)?;
-                (told(answer.sheet(self.units), None, answer.warnings), None)
+                (told(answer.sheet(self.units), answer.lines(), answer.warnings), None)
             }
         })
     }

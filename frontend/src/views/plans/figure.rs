@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
-use kvscope_charts::Size;
 use kvscope_charts::export::{Export, Origin};
 use kvscope_charts::figures::{PlanAsked, PlanLines};
-use kvscope_charts::versions::set;
+use kvscope_charts::versions::{USUAL_WIDTH, set};
 use kvscope_sizing::plan::PlanKind;
 use leptos::prelude::*;
 
@@ -21,7 +20,7 @@ pub(super) fn figure(page: Page, answer: Memo<Answered>) -> AnyView {
     let base: DrawnMemo = Memo::new(move |_| {
         let answer = answer.get();
         let lines = answer.as_ref().as_ref().ok()?.lines.as_ref()?;
-        let size = Size::new(width.get(), (width.get() * 0.42).clamp(260.0, 400.0));
+        let size = PlanLines::room(lines, width.get());
         let figure = PlanLines::layout(lines, page.view(|view| view.units), size).ok()?;
         Some(Drawn::plain(figure.scene().clone()))
     });
@@ -84,5 +83,5 @@ fn export(page: Page, answered: &Answered, origin: Origin) -> Result<Export, Str
         let assumptions = answer.warnings.iter().map(ToString::to_string).collect();
         PlanAsked { units: view.units, inputs, assumptions }
     });
-    PlanLines::export(lines, &answer.sheet, asked, origin).map_err(|why| why.to_string())
+    PlanLines::export(lines, &answer.sheet, asked, USUAL_WIDTH, origin).map_err(|why| why.to_string())
 }

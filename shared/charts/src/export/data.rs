@@ -57,6 +57,8 @@ pub struct Plot {
 pub enum Mark {
     /// A point of a line.
     Line,
+    /// The same, where the second channel is a drawing of its own.
+    LineInRows,
     /// A point by itself.
     Point,
     /// A bar.

@@ -23,16 +23,16 @@ pub(super) fn vega_lite(export: &Export) -> String {
         "color": {"field": plot.colour, "type": "nominal", "sort": Value::Null, "title": data.title(plot.colour)},
     });
     if let Some(second) = plot.second {
-        let channel = if bars { "row" } else { "strokeDash" };
+        let channel = if plot.mark == Mark::Line { "strokeDash" } else { "row" };
         encoding[channel] =
             json!({"field": second, "type": "nominal", "sort": Value::Null, "title": data.title(second)});
     }
     let mark = match plot.mark {
-        Mark::Line => json!({"type": "line", "tooltip": true}),
+        Mark::Line | Mark::LineInRows => json!({"type": "line", "tooltip": true}),
         Mark::Point => json!({"type": "point", "tooltip": true}),
         Mark::Bar => json!({"type": "bar", "tooltip": true}),
     };
-    rows::pretty(&json!({
+    let mut drawing = json!({
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": {"text": export.title, "subtitle": export.lines_below(), "anchor": "start"},
         "width": if bars { 700 } else { 640 },
@@ -40,5 +40,9 @@ pub(super) fn vega_lite(export: &Export) -> String {
         "data": {"values": rows::rows(data)},
         "mark": mark,
         "encoding": encoding,
-    }))
+    });
+    if plot.mark == Mark::LineInRows {
+        drawing["resolve"] = json!({"scale": {"y": "independent"}});
+    }
+    rows::pretty(&drawing)
 }

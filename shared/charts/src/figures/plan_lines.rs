@@ -7,8 +7,8 @@ use crate::export::{Cell, Column, Data, Export, Mark, Origin, Plot};
 use crate::label::{self, Quantity};
 use crate::palette::assign_colours;
 use crate::scale::ScaleKind;
-use crate::scene::{Scene, Size};
-use crate::versions::USUAL_WIDTH;
+use crate::scene::{Ink, Point, Scene, Size, Text};
+use crate::text;
 
 /// What a plan draws over context or what stands in its place, with its values at one place.
 #[derive(Clone, Debug)]
@@ -29,14 +29,45 @@ pub struct Asked {
 
 /// Height of an exported figure for each pixel of its width.
 const SHAPE: f64 = 0.42;
+/// Height of each of several figures, and of the words over it.
+const PANEL: f64 = 240.0;
+const HEAD: f64 = 36.0;
 
 impl PlanLines {
-    /// Lays the figure out; the values beside the names are read where the answer lies.
+    /// Lays the figure out, and those of other quantities under it; the values beside the names are read where the answer lies.
     ///
     /// # Errors
     ///
     /// Places that are no range, or too little room.
     pub fn layout(lines: &Lines, units: UnitSystem, size: Size) -> Result<Self, FigureError> {
+        let count = lines.below.len() + 1;
+        let one = Size::new(size.width, size.height / count as f64);
+        let mut scene = Self::one(lines, units, one)?;
+        for (place, lines) in lines.below.iter().enumerate() {
+            let below = Self::one(lines, units, Size::new(one.width, one.height - HEAD))?;
+            let at = Point::new(0.0, HEAD - 8.0);
+            let head = Text::new(at, below.title.clone(), text::size::LABEL, Ink::Text).bold();
+            let head =
+                Scene { size: Size::new(one.width, HEAD), nodes: vec![head.into()], ..Scene::default() };
+            let description = format!("{} {}", scene.description, below.description);
+            let suffix = format!("-{}", place + 2);
+            scene = scene.above(head, &suffix).above(below, &suffix);
+            scene.description = description;
+        }
+        Ok(Self { scene })
+    }
+
+    /// Room for the figure in so much width.
+    pub fn room(lines: &Lines, width: f64) -> Size {
+        let height = if lines.below.is_empty() {
+            (width * SHAPE).clamp(260.0, 400.0)
+        } else {
+            PANEL * (lines.below.len() + 1) as f64
+        };
+        Size::new(width, height)
+    }
+
+    fn one(lines: &Lines, units: UnitSystem, size: Size) -> Result<Scene, FigureError> {
         let names: Vec<&str> = lines.lines.iter().map(|line| line.name.as_str()).collect();
         let curves = lines.lines.iter().zip(assign_colours(&names)).map(|(line, colour)| Curve {
             id: line.name.clone(),
@@ -55,13 +86,16 @@ impl PlanLines {
             LineAxis::Context => (Quantity::Tokens, ScaleKind::Log2),
             LineAxis::Shared => (Quantity::Tokens, ScaleKind::Linear),
             LineAxis::BitRate => (Quantity::BitRate, ScaleKind::Log10),
+            LineAxis::Served => (Quantity::Requests, ScaleKind::Linear),
         };
-        let (quantity, scale) = match lines.quantity {
-            LineQuantity::Seconds => (Quantity::Seconds, ScaleKind::Log10),
-            LineQuantity::Requests => (Quantity::Requests, ScaleKind::Log10),
-            LineQuantity::Bytes => (Quantity::Bytes(units), ScaleKind::Log10),
-            LineQuantity::Tokens => (Quantity::Tokens, ScaleKind::Linear),
+        let quantity = match lines.quantity {
+            LineQuantity::Seconds => Quantity::Seconds,
+            LineQuantity::Requests | LineQuantity::Objects => Quantity::Requests,
+            LineQuantity::Bytes | LineQuantity::HeldBytes => Quantity::Bytes(units),
+            LineQuantity::Tokens => Quantity::Tokens,
+            LineQuantity::Percent => Quantity::Percent,
         };
+        let scale = if lines.quantity.begins_at_none() { ScaleKind::Linear } else { ScaleKind::Log10 };
         let mut curves = Curves::layout(Spec {
             contexts: &places,
             domain,
@@ -88,7 +122,7 @@ impl PlanLines {
         curves.scene.title.clone_from(&lines.title);
         curves.scene.description = description(lines, domain, (across, quantity));
         let (title, description) = (curves.scene.title.clone(), curves.scene.description.clone());
-        Ok(Self { scene: Scene { title, description, ..curves.scene.with(read) } })
+        Ok(Scene { title, description, ..curves.scene.with(read) })
     }
 
     /// All of it.
@@ -101,8 +135,17 @@ impl PlanLines {
     /// # Errors
     ///
     /// As [`Self::layout`].
-    pub fn export(lines: &Lines, sheet: &Sheet, asked: Asked, origin: Origin) -> Result<Export, FigureError> {
-        let size = Size::new(USUAL_WIDTH, USUAL_WIDTH * SHAPE);
+    pub fn export(
+        lines: &Lines,
+        sheet: &Sheet,
+        asked: Asked,
+        width: f64,
+        origin: Origin,
+    ) -> Result<Export, FigureError> {
+        let size = match lines.below.as_slice() {
+            [] => Size::new(width, width * SHAPE),
+            _ => Self::room(lines, width),
+        };
         Ok(Export {
             scene: Self::layout(lines, asked.units, size)?.scene,
             title: sheet.sentence.clone(),
@@ -117,47 +160,61 @@ impl PlanLines {
 
     /// Every value, a row a place.
     pub fn table(lines: &Lines) -> Table {
-        let (_, unit) = counted(lines.quantity);
-        let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
-        let names = lines.lines.iter().map(|line| format!("{}{unit}", line.name));
-        let cell = |value: Option<&f64>| match value {
+        let all: Vec<&Lines> = std::iter::once(lines).chain(&lines.below).collect();
+        let heads = all.iter().flat_map(|lines| {
+            let (_, unit) = counted(lines.quantity);
+            let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+            lines.lines.iter().map(move |line| format!("{}{unit}", line.name))
+        });
+        let cell = |quantity: LineQuantity, value: Option<&f64>| match value {
             None => Table::ABSENT.to_owned(),
-            Some(value) if lines.quantity == LineQuantity::Seconds => format!("{value:e}"),
+            Some(value) if quantity == LineQuantity::Seconds => format!("{value:e}"),
             Some(value) => format!("{value}"),
         };
         let row = |(place, at): (usize, &u64)| {
-            let values = lines.lines.iter().map(|line| cell(line.values.get(place)));
+            let values = all.iter().flat_map(|lines| {
+                lines.lines.iter().map(|line| cell(lines.quantity, line.values.get(place)))
+            });
             std::iter::once(group_digits(*at)).chain(values).collect()
         };
         Table {
-            head: std::iter::once(along(lines.across).1.to_owned()).chain(names).collect(),
+            head: std::iter::once(along(lines.across).1.to_owned()).chain(heads).collect(),
             rows: lines.places.iter().enumerate().map(row).collect(),
         }
     }
 
-    /// Every value, a row a point of a line.
+    /// Every value, a row a point of a line; of several figures each row says whose it is.
     pub fn data(lines: &Lines) -> Data {
-        let (y, _) = counted(lines.quantity);
         let (x, title) = along(lines.across);
-        let mut rows = Vec::new();
-        for line in &lines.lines {
-            for (place, value) in lines.places.iter().zip(&line.values) {
-                rows.push(vec![Cell::Text(line.name.clone()), Cell::Whole(*place), Cell::Real(*value)]);
-            }
+        let powers = !lines.quantity.begins_at_none();
+        let place = Column::new(x, title);
+        if lines.below.is_empty() {
+            let (y, _) = counted(lines.quantity);
+            return Data {
+                columns: vec![Column::new("line", "line"), place, Column::new(y, y)],
+                rows: points(lines).map(Vec::from).collect(),
+                plot: Plot { mark: Mark::Line, x, y, colour: "line", second: None, powers },
+            };
         }
+        let rows = std::iter::once(lines).chain(&lines.below).flat_map(|lines| {
+            let (of, _) = counted(lines.quantity);
+            points(lines).map(move |[line, place, value]| vec![Cell::Text(of.to_owned()), line, place, value])
+        });
+        let (second, y) = (Some("of"), "value");
         Data {
-            columns: vec![Column::new("line", "line"), Column::new(x, title), Column::new(y, y)],
-            rows,
-            plot: Plot {
-                mark: Mark::Line,
-                x,
-                y,
-                colour: "line",
-                second: None,
-                powers: lines.quantity != LineQuantity::Tokens,
-            },
+            columns: vec![Column::new("of", "of"), Column::new("line", "line"), place, Column::new(y, y)],
+            rows: rows.collect(),
+            plot: Plot { mark: Mark::LineInRows, x, y, colour: "line", second, powers },
         }
     }
+}
+
+/// Name, place and value of every point.
+fn points(lines: &Lines) -> impl Iterator<Item = [Cell; 3]> + '_ {
+    lines.lines.iter().flat_map(|line| {
+        let values = lines.places.iter().zip(&line.values);
+        values.map(|(place, value)| [Cell::Text(line.name.clone()), Cell::Whole(*place), Cell::Real(*value)])
+    })
 }
 
 /// The name of a column of values, and their unit.
@@ -167,6 +224,9 @@ fn counted(quantity: LineQuantity) -> (&'static str, &'static str) {
         LineQuantity::Requests => ("requests", ""),
         LineQuantity::Bytes => ("bytes", "B"),
         LineQuantity::Tokens => ("tokens", "tokens"),
+        LineQuantity::Percent => ("percent", "%"),
+        LineQuantity::HeldBytes => ("held_bytes", "B"),
+        LineQuantity::Objects => ("evicted", ""),
     }
 }
 
@@ -176,6 +236,7 @@ fn along(axis: LineAxis) -> (&'static str, &'static str) {
         LineAxis::Context => ("context_tokens", "context (tokens)"),
         LineAxis::Shared => ("shared_tokens", "shared (tokens)"),
         LineAxis::BitRate => ("bits_per_second", "bandwidth (bit/s)"),
+        LineAxis::Served => ("requests", "requests served"),
     }
 }
 
@@ -198,6 +259,7 @@ fn words(value: f64, quantity: Quantity) -> String {
     match quantity {
         Quantity::Seconds => label::seconds(value),
         Quantity::Bytes(units) => kvscope_sizing::Bytes::new(whole).display(units),
+        Quantity::Percent => format!("{value:.1} %"),
         _ => group_digits(whole),
     }
 }
@@ -221,6 +283,7 @@ mod tests {
                 Line { name: "a".to_owned(), values: vec![4000.0, 2000.0, 1000.0] },
                 Line { name: "b".to_owned(), values: vec![3.0] },
             ],
+            below: Vec::new(),
         }
     }
 
@@ -250,6 +313,27 @@ mod tests {
         let data = PlanLines::data(&shared);
         assert_eq!((data.plot.powers, data.rows.len()), (false, 4));
         assert_eq!(data.rows[3], [Cell::Text("b".to_owned()), Cell::Whole(1024), Cell::Real(3.0)]);
+    }
+
+    #[test]
+    fn figures_of_other_quantities_stand_below_and_share_the_table() {
+        let held = Lines { across: LineAxis::Served, ..lines(LineQuantity::HeldBytes) };
+        let found = Lines { across: LineAxis::Served, below: vec![held], ..lines(LineQuantity::Percent) };
+        let room = PlanLines::room(&found, 800.0);
+        let figure = PlanLines::layout(&found, UnitSystem::Decimal, room).unwrap();
+        assert_eq!((figure.scene().size, room.height), (room, 480.0));
+        let file = crate::paint::svg::svg(figure.scene(), &crate::Theme::light(), "");
+        for words in [">2000.0 %<", ">2.00 kB<", ">2,048 requests<", "id=\"axes-2\""] {
+            assert!(file.contains(words), "{words}: {file}");
+        }
+        let lowest = figure.scene().texts().iter().map(|text| text.at.y).fold(0.0, f64::max);
+        assert!((360.0..480.0).contains(&lowest), "{lowest}");
+        let table = PlanLines::table(&found);
+        assert_eq!(table.head, ["requests served", "a (%)", "b (%)", "a (B)", "b (B)"]);
+        assert_eq!(table.rows[1], ["2,048", "2000", "–", "2000", "–"]);
+        let data = PlanLines::data(&found);
+        assert_eq!((data.rows.len(), data.plot.mark), (8, Mark::LineInRows));
+        assert_eq!(data.rows[4][0], Cell::Text("held_bytes".to_owned()));
     }
 
     #[test]

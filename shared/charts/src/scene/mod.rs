@@ -284,7 +284,45 @@ impl Group {
     }
 }
 
+impl Node {
+    /// The same further down, with `suffix` behind the names of its groups.
+    #[must_use]
+    fn moved_down(self, by: f64, suffix: &str) -> Self {
+        let moved = |at: Point| Point::new(at.x, at.y + by);
+        match self {
+            Self::Line { from, to, stroke } => Self::Line { from: moved(from), to: moved(to), stroke },
+            Self::Polyline { points, stroke } => {
+                Self::Polyline { points: points.into_iter().map(moved).collect(), stroke }
+            }
+            Self::Rect { rect, fill, texture } => {
+                let rect = Rect::new(rect.left, rect.top + by, rect.right, rect.bottom + by);
+                Self::Rect { rect, fill, texture }
+            }
+            Self::Circle { centre, radius, fill, outline } => {
+                Self::Circle { centre: moved(centre), radius, fill, outline }
+            }
+            Self::Polygon { points, fill } => {
+                Self::Polygon { points: points.into_iter().map(moved).collect(), fill }
+            }
+            Self::Text(text) => Self::Text(Text { at: moved(text.at), ..text }),
+            Self::Group(group) => {
+                let nodes = group.nodes.into_iter().map(|node| node.moved_down(by, suffix)).collect();
+                Self::Group(Group { id: group.id + suffix, nodes, ..group })
+            }
+        }
+    }
+}
+
 impl Scene {
+    /// `self` with another scene under it; title and description stay.
+    #[must_use]
+    pub(crate) fn above(mut self, below: Self, suffix: &str) -> Self {
+        let by = self.size.height;
+        self.nodes.extend(below.nodes.into_iter().map(|node| node.moved_down(by, suffix)));
+        self.size = Size::new(self.size.width.max(below.size.width), by + below.size.height);
+        self
+    }
+
     /// Every text in painting order, also inside groups.
     pub fn texts(&self) -> Vec<&Text> {
         fn collect<'a>(nodes: &'a [Node], texts: &mut Vec<&'a Text>) {

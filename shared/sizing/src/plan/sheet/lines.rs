@@ -24,6 +24,8 @@ pub struct Lines {
     pub at: u64,
     /// The lines, the most important first.
     pub lines: Vec<Line>,
+    /// Figures of other quantities under it, over the same places.
+    pub below: Vec<Lines>,
 }
 
 /// What the vertical axis counts.
@@ -37,6 +39,19 @@ pub enum LineQuantity {
     Bytes,
     /// Tokens, from none on.
     Tokens,
+    /// Percent of a whole, from none on.
+    Percent,
+    /// Bytes, from none on.
+    HeldBytes,
+    /// Blocks and checkpoints, from none on.
+    Objects,
+}
+
+impl LineQuantity {
+    /// Whether it begins at none, in equal steps; others are above zero and count in powers.
+    pub const fn begins_at_none(self) -> bool {
+        matches!(self, Self::Tokens | Self::Percent | Self::HeldBytes | Self::Objects)
+    }
 }
 
 /// What the horizontal axis counts.
@@ -48,6 +63,8 @@ pub enum LineAxis {
     Shared,
     /// Bits a second.
     BitRate,
+    /// Requests of a trace, one after the other.
+    Served,
 }
 
 /// One line.
@@ -63,7 +80,8 @@ impl Lines {
     fn over_context(title: &str, quantity: LineQuantity, contexts: &[Tokens], lines: Vec<Line>) -> Self {
         let places: Vec<u64> = contexts.iter().map(|n| n.get()).collect();
         let at = places.first().copied().unwrap_or_default();
-        Self { title: title.to_owned(), quantity, across: LineAxis::Context, places, at, lines }
+        let (title, below) = (title.to_owned(), Vec::new());
+        Self { title, quantity, across: LineAxis::Context, places, at, lines, below }
     }
 
     /// The same lines with what was asked among their places: `value` says by a line's name what it is there. A line that ends
@@ -260,6 +278,7 @@ impl CompressionAnswer {
             across: LineAxis::BitRate,
             lines: lines.collect(),
             at: crate::cost::whole(asked).unwrap_or_default(),
+            below: Vec::new(),
             places,
         }
     }

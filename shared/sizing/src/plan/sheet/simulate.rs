@@ -1,10 +1,68 @@
 use super::super::SimulationAnswer;
-use super::super::simulation::{Counts, Simulation};
+use super::super::simulation::{Counts, Moment, Simulation};
 use super::super::words::{percent_words, whole};
-use super::{Cell, Sheet, SheetTable, figure, moved, text};
+use super::{Cell, Line, LineAxis, LineQuantity, Lines, Sheet, SheetTable, figure, moved, text};
 use crate::{Bytes, UnitSystem, group_digits};
 
 impl SimulationAnswer {
+    /// What was found, held and lost on the way; none of a trace without blocks.
+    pub fn lines(&self) -> Option<Lines> {
+        let found = &self.simulation;
+        let all: Vec<&Moment> = found.moments.iter().filter(|moment| moment.asked_blocks > 0).collect();
+        let places: Vec<u64> = all.iter().map(|moment| moment.requests).collect();
+        let panel = |title: &str, quantity: LineQuantity, lines: Vec<Line>| Lines {
+            title: title.to_owned(),
+            quantity,
+            across: LineAxis::Served,
+            at: places.last().copied().unwrap_or_default(),
+            places: places.clone(),
+            lines,
+            below: Vec::new(),
+        };
+        let line = |name: String, value: &dyn Fn(&Moment) -> f64| Line {
+            name,
+            values: all.iter().map(|moment| value(moment)).collect(),
+        };
+        let mut taken =
+            vec![line("taken over".to_owned(), &|moment| percent(moment.hit_blocks, moment.asked_blocks))];
+        if let Some(optimum) = &found.optimum {
+            let name = if optimum.is_bound { "Belady's optimum" } else { "Belady's rule" };
+            let hits = |moment: &Moment| moment.optimum_hit_blocks.unwrap_or_default();
+            taken.push(line(name.to_owned(), &|moment| percent(hits(moment), moment.asked_blocks)));
+        }
+        for unit in ["block", "checkpoint"] {
+            let kinds = found.kinds.iter().filter(|kind| kind.unit == unit);
+            let names: Vec<&str> = kinds.map(|kind| kind.kind.label()).collect();
+            if !names.is_empty() {
+                let of_unit = |moment: &Moment| match unit {
+                    "block" => percent(moment.resident_blocks, moment.asked_blocks),
+                    _ => percent(moment.hit_requests, moment.asked_checkpoints),
+                };
+                taken.push(line(format!("{} there", names.join(", ")), &of_unit));
+            }
+        }
+        let (mut held, mut lost) = (Vec::new(), Vec::new());
+        for (place, tier) in found.tiers.iter().enumerate() {
+            let name = &tier.tier.name;
+            held.push(line(name.clone(), &|moment| moment.tiers[place].used_bytes as f64));
+            let evicted = |moment: &Moment| moment.tiers[place].evicted_blocks as f64;
+            lost.push(line(format!("{name}: blocks"), &evicted));
+            if found.sizes.needs_checkpoint() {
+                let evicted = |moment: &Moment| moment.tiers[place].evicted_checkpoints as f64;
+                lost.push(line(format!("{name}: checkpoints"), &evicted));
+            }
+        }
+        if places.len() < 2 {
+            return None;
+        }
+        let title = "Percent found of what was asked so far, least recently used out first";
+        let below = vec![
+            panel("Bytes held", LineQuantity::HeldBytes, held),
+            panel("Evicted so far", LineQuantity::Objects, lost),
+        ];
+        Some(Lines { below, ..panel(title, LineQuantity::Percent, taken) })
+    }
+
     /// The answer as people read it.
     pub fn sheet(&self, units: UnitSystem) -> Sheet {
         let found = &self.simulation;
@@ -23,8 +81,8 @@ impl SimulationAnswer {
                 (
                     "a block".to_owned(),
                     format!(
-                        "what {} tokens add in all that keeps every token = {}",
-                        found.sizes.block_tokens,
+                        "what {} add in all that keeps every token = {}",
+                        found.sizes.block_tokens.counted(),
                         found.sizes.block_bytes.display(units)
                     ),
                 ),
@@ -43,13 +101,14 @@ impl SimulationAnswer {
     fn sentence(&self) -> String {
         let found = &self.simulation;
         let share = |counts: &Counts| counts.hit_rate.map_or_else(|| "nothing".to_owned(), percent_words);
+        let (take, their) = if found.requests == 1 { ("takes", "its") } else { ("take", "their") };
         let best = found.optimum.as_ref().map_or_else(String::new, |optimum| {
             let bound = if optimum.is_bound { "at best" } else { "by Belady's rule" };
             format!(", {} {bound}", share(&optimum.counts))
         });
         format!(
-            "{} requests of {} take over {} of their blocks{best}.",
-            group_digits(found.requests),
+            "{} of {} {take} over {} of {their} blocks{best}.",
+            crate::counted(found.requests, "request", "requests"),
             self.model,
             share(&found.lru),
         )
@@ -58,17 +117,21 @@ impl SimulationAnswer {
     fn asked(&self, units: UnitSystem) -> String {
         let found = &self.simulation;
         format!(
-            "{}: {} in {:.0} s, {} blocks of {} tokens, {} different; a block {}, a checkpoint {}",
+            "{}: {} in {:.0} s, {} of {}, {} different; a block {}, a checkpoint {}",
             self.trace,
             crate::counted(found.requests, "request", "requests"),
             found.seconds,
-            group_digits(found.lru.asked_blocks),
-            found.sizes.block_tokens,
+            crate::counted(found.lru.asked_blocks, "block", "blocks"),
+            found.sizes.block_tokens.counted(),
             group_digits(found.distinct_blocks),
             found.sizes.block_bytes.display(units),
             found.sizes.checkpoint_bytes.display(units),
         )
     }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole > 0 { 100.0 * part as f64 / whole as f64 } else { 0.0 }
 }
 
 fn policies(found: &Simulation) -> SheetTable {

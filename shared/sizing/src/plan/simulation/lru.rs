@@ -1,6 +1,7 @@
 //! The replay with least recently used out first.
 
 use super::lists::{Lists, NOWHERE};
+use super::moments::{Moment, TierMoment, is_kept};
 use super::{Replay, StateSizes, found_tokens};
 use crate::{Bytes, Error, Result};
 
@@ -36,6 +37,8 @@ pub(super) struct Tail {
     pub(super) used_prefetch_bytes: u64,
     /// Tokens found of each request.
     pub(super) found_tokens: Vec<u64>,
+    /// What was found on the way.
+    pub(super) moments: Vec<Moment>,
 }
 
 struct Store<'r> {
@@ -72,7 +75,7 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Result<Tail> {
     store.tail.found_tokens.reserve_exact(trace.requests().len());
     let mut followers = Followers::new(if replay.prefetch_blocks > 0 { distinct } else { 0 });
     let mut clock = trace.requests().first().map_or(0.0, |request| request.arrival_seconds);
-    for request in trace.requests() {
+    for (place, request) in trace.requests().iter().enumerate() {
         let waited = request.arrival_seconds - clock;
         clock = request.arrival_seconds;
         for tier in &mut store.tail.tiers {
@@ -90,8 +93,32 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Result<Tail> {
             store.bring(&followers, blocks, hit, replay.prefetch_blocks.min(distinct.into()));
             followers.learn(blocks);
         }
+        if is_kept(place + 1, trace.requests().len()) {
+            store.tail.note(place + 1);
+        }
     }
     Ok(store.tail)
+}
+
+impl Tail {
+    /// Keeps what was found of so many requests.
+    fn note(&mut self, requests: usize) {
+        let of_tier = |tier: &TierTail| TierMoment {
+            used_bytes: tier.used,
+            evicted_blocks: tier.evicted_blocks,
+            evicted_checkpoints: tier.evicted_checkpoints,
+        };
+        self.moments.push(Moment {
+            requests: requests as u64,
+            asked_blocks: self.asked_blocks,
+            resident_blocks: self.resident_blocks,
+            hit_blocks: self.hit_blocks,
+            asked_checkpoints: self.asked_checkpoints,
+            hit_requests: self.hit_requests,
+            optimum_hit_blocks: None,
+            tiers: self.tiers.iter().map(of_tier).collect(),
+        });
+    }
 }
 
 impl Store<'_> {

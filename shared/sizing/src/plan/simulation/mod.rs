@@ -7,6 +7,7 @@
 
 mod lists;
 mod lru;
+mod moments;
 mod optimum;
 mod outcome;
 mod running;
@@ -20,6 +21,7 @@ use super::{Moving, Sensitivity, sensitivities, sensitivity};
 use crate::size::StateModel;
 use crate::{Bytes, Error, Result, Tokens};
 
+pub use moments::{Moment, TierMoment};
 pub use outcome::{Counts, KindOutcome, Optimum, Simulation, TierOutcome};
 pub use running::{Rates, Running};
 pub use sizes::StateSizes;

@@ -5,6 +5,7 @@
 
 use std::collections::BinaryHeap;
 
+use super::moments::is_kept;
 use super::{Replay, StateSizes, found_tokens};
 use crate::Bytes;
 
@@ -18,6 +19,8 @@ pub(super) struct Best {
     pub(super) hit_blocks: u64,
     pub(super) hit_tokens: u64,
     pub(super) hit_requests: u64,
+    /// Blocks taken over at each moment that is kept.
+    pub(super) moments: Vec<u64>,
 }
 
 struct Store {
@@ -51,7 +54,7 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
     };
     let mut best = Best::default();
     let next_uses = next_uses(replay);
-    for request in trace.requests() {
+    for (place, request) in trace.requests().iter().enumerate() {
         let blocks = trace.blocks(request);
         let uses = &next_uses[request.first_block()..][..blocks.len()];
         let resident = if sizes.keeps_blocks() {
@@ -82,6 +85,9 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
             }
         }
         store.make_room(distinct, sizes);
+        if is_kept(place + 1, trace.requests().len()) {
+            best.moments.push(best.hit_blocks);
+        }
     }
     best
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::lru::{Tail, TierTail};
+use super::moments::Moment;
 use super::optimum::Best;
 use super::running::Running;
 use super::sizes::StateSizes;
@@ -36,6 +37,9 @@ pub struct Simulation {
     pub wasted_prefetch_bytes: Bytes,
     /// State of the requests that are being served; null where no rates are given.
     pub running: Option<Running>,
+    /// What was found on the way, for a figure.
+    #[serde(skip)]
+    pub moments: Vec<Moment>,
     /// What a tenth of each input does to the share of blocks that are taken over, the input that matters most first; empty
     /// where inputs are not moved.
     pub sensitivities: Vec<Sensitivity>,
@@ -133,6 +137,12 @@ pub(super) fn gather(
         token_hit_rate: share(hit_tokens, tail.input_tokens),
         hit_requests,
     };
+    let mut moments = tail.moments.clone();
+    if let Some(best) = &best {
+        for (moment, hits) in moments.iter_mut().zip(&best.moments) {
+            moment.optimum_hit_blocks = Some(*hits);
+        }
+    }
     let is_bound = !(sizes.keeps_blocks() && sizes.needs_checkpoint());
     let tiers =
         replay.tiers.iter().zip(&tail.tiers).map(|(tier, seen)| seen.outcome(tier, seconds)).collect();
@@ -149,6 +159,7 @@ pub(super) fn gather(
         tiers,
         prefetched_bytes: Bytes::new(tail.prefetched_bytes),
         wasted_prefetch_bytes: Bytes::new(tail.prefetched_bytes - tail.used_prefetch_bytes),
+        moments,
         running,
         sizes,
         sensitivities: Vec::new(),

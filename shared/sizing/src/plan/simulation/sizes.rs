@@ -81,7 +81,7 @@ impl StateSizes {
     }
 
     /// Whether a hit needs a checkpoint.
-    pub(super) fn needs_checkpoint(&self) -> bool {
+    pub(in crate::plan) fn needs_checkpoint(&self) -> bool {
         self.checkpoint_bytes > Bytes::ZERO
     }
 }
