@@ -1,5 +1,5 @@
 use kvscope_protocol::{MOST_REQUESTS, ViewState};
-use kvscope_sizing::cost::Operand;
+use kvscope_sizing::cost::WeightChoice;
 use kvscope_sizing::hardware::gpus;
 use kvscope_sizing::plan::Gpus;
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat, StateFormat, group_digits, parse_count};
@@ -57,12 +57,12 @@ fn request(page: Page) -> AnyView {
             unit=""
             value=Box::new(move || page.view(|view| view.gpus.map_or(String::new(), |gpus| gpus.count.to_string())))
             take=Box::new(move |text| take_count(page, text))
-            usual="of no kind"
+            usual="no GPU chosen"
         />
         <FormatSelect
             label="weights"
-            names=Operand::ALL.map(Operand::name).to_vec()
-            chosen=|page| page.view(|view| view.gpus?.weights.map(Operand::name))
+            names=WeightChoice::ALL.map(WeightChoice::name).to_vec()
+            chosen=|page| page.view(|view| view.gpus?.weights.map(WeightChoice::name))
             choose=|page, name| {
                 page.change(Step::Push, |view| {
                     let weights = name.and_then(|name| name.parse().ok());

@@ -30,7 +30,7 @@ pub use part::Part;
 pub(crate) use phase::PhaseWork;
 pub(crate) use reads::StepReads;
 use span::{Met, Span};
-pub use types::{CheckpointWeights, Scale, Stored, Types};
+pub use types::{CheckpointWeights, Scale, Stored, Types, WeightChoice};
 
 /// Operations of one part of a layer as they grow with the entries that it meets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,5 +1,7 @@
 //! In which types weights are stored and attention computes.
 
+use std::str::FromStr;
+
 use serde::Serialize;
 
 use super::{Operand, Part};
@@ -18,6 +20,45 @@ pub struct Types {
     pub checkpoint: Option<CheckpointWeights>,
     /// Scores and weighted sums of attention, whatever their operands are stored in: kernels widen narrow records first.
     pub core: Operand,
+}
+
+/// A choice of types for weights in place of what the config says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WeightChoice {
+    /// All of them in one.
+    In(Operand),
+    /// Those of the published checkpoint, part by part.
+    Checkpoint,
+}
+
+impl WeightChoice {
+    /// Every one.
+    pub const ALL: [Self; 5] = [
+        Self::In(Operand::F32),
+        Self::In(Operand::Bf16),
+        Self::In(Operand::Fp8),
+        Self::In(Operand::Fp4),
+        Self::Checkpoint,
+    ];
+
+    /// The word on the command line, in links and on screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::In(operand) => operand.name(),
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+impl FromStr for WeightChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::setting("weight-dtype", format!("{text:?} is no type of weights; known: {known}"))
+        })
+    }
 }
 
 /// How a quantised checkpoint stores its weights.
@@ -73,6 +114,22 @@ impl Types {
     pub fn of_checkpoint(self, stored: CheckpointWeights) -> Self {
         let (weights, experts) = (stored.others.operand, stored.experts.operand);
         Self { weights, experts, checkpoint: Some(stored), ..self }
+    }
+
+    /// The same with weights as they are chosen.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint of which nothing is known.
+    pub fn chosen(self, choice: WeightChoice, architecture: &Architecture) -> Result<Self> {
+        match choice {
+            WeightChoice::In(operand) => Ok(self.in_one(operand)),
+            WeightChoice::Checkpoint => {
+                let known = architecture.checkpoint_weights().or_else(|| architecture.published_weights());
+                let unknown = "of no quantised checkpoint of this model is anything known; name a type";
+                Ok(self.of_checkpoint(known.ok_or_else(|| Error::setting("weight-dtype", unknown))?))
+            }
+        }
     }
 
     /// All weights in one type, whatever the checkpoint has.

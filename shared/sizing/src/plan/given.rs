@@ -4,11 +4,8 @@ use std::str::FromStr;
 
 use super::Mix;
 use crate::architecture::Architecture;
-use crate::cost::{Operand, Types};
+use crate::cost::{Operand, Types, WeightChoice};
 use crate::{Bytes, Error, Result, Tokens, parse_count};
-
-/// The word for the types that a quantised checkpoint has, part by part.
-const CHECKPOINT: &str = "checkpoint";
 
 /// Texts by the names of options, sorted by them. What is not there has its usual value.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -93,16 +90,8 @@ impl Given {
             })
         };
         let mut types = Types::of(architecture);
-        if self.text("weight_dtype") == Some(CHECKPOINT) {
-            let known = architecture.checkpoint_weights().or_else(|| architecture.published_weights());
-            types = types.of_checkpoint(known.ok_or_else(|| {
-                Error::setting(
-                    "weight-dtype",
-                    "of no quantised checkpoint of this model is anything known; name a type",
-                )
-            })?);
-        } else if let Some(weights) = read("weight_dtype")? {
-            types = types.in_one(weights);
+        if let Some(choice) = self.read("weight_dtype", WeightChoice::from_str)? {
+            types = types.chosen(choice, architecture)?;
         }
         if let Some(experts) = read("expert_dtype")? {
             types = types.with_experts(experts);

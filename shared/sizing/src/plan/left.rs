@@ -7,7 +7,7 @@ use super::capacity::spread;
 use super::memory::Memory;
 use super::typed::{holders, memory_question};
 use super::{Given, Subject};
-use crate::cost::Operand;
+use crate::cost::WeightChoice;
 use crate::engine::{EngineKind, Query, Room, ranks};
 use crate::hardware::{Gpu, find_gpu};
 use crate::settings::Settings;
@@ -21,8 +21,8 @@ pub struct Gpus {
     pub gpu: &'static Gpu,
     /// How many, 1 to [`Gpus::MOST`].
     pub count: u64,
-    /// The type of the weights; each model's own where absent.
-    pub weights: Option<Operand>,
+    /// The types of the weights; as each config says where absent.
+    pub weights: Option<WeightChoice>,
 }
 
 /// What GPUs leave for the state of one version.
@@ -50,7 +50,7 @@ impl Gpus {
     /// # Errors
     ///
     /// An unknown id, or a number outside 1 to [`Self::MOST`].
-    pub fn new(id: &str, count: u64, weights: Option<Operand>) -> Result<Self> {
+    pub fn new(id: &str, count: u64, weights: Option<WeightChoice>) -> Result<Self> {
         if !(1..=Self::MOST).contains(&count) {
             return Err(Error::setting("count", format!("{count} is outside 1 to {}", Self::MOST)));
         }

@@ -1,4 +1,4 @@
-use kvscope_sizing::cost::Operand;
+use kvscope_sizing::cost::WeightChoice;
 use kvscope_sizing::hardware::{Gpu, gpus as all_gpus};
 use kvscope_sizing::plan::Gpus;
 use kvscope_sizing::{Bytes, IndexFormat, KvFormat};
@@ -38,7 +38,7 @@ prop_compose! {
         gpu in prop::option::of("\\PC{1,12}"),
         pool in prop::option::of(any::<u64>()),
         memory in prop::option::of(prop_oneof![1..=u64::MAX, (1..4096_u64).prop_map(|count| count << 28)]),
-        gpus in prop::option::of((prop::sample::select(gpus()), 1..=Gpus::MOST, prop::option::of(Just(Operand::Fp8)))),
+        gpus in prop::option::of((prop::sample::select(gpus()), 1..=Gpus::MOST, prop::option::of(prop::sample::select(WeightChoice::ALL.to_vec())))),
         bytes in prop::sample::select(ByteKind::ALL.to_vec()),
         binary in any::<bool>(),
         scale in prop::sample::select(AxisScale::ALL.to_vec()),
