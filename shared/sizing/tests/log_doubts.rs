@@ -223,3 +223,34 @@ fn a_pool_that_holds_next_to_nothing_has_no_negative_tokens() {
     let capacity = found.capacity.unwrap();
     assert!(capacity.contains("0.00 requests of 32,768 tokens at once, at most 163 tokens"), "{capacity}");
 }
+
+/// 20 GiB of Llama-3.1-8B: 10,240 blocks of 16 tokens of 131,072 B each, or 20,480 of half as many bytes, as FP8 K/V have. A
+/// log that prints the second and says nothing of formats is explained by one; a pool of nothing known is not.
+#[test]
+fn a_setting_that_makes_all_figures_agree_is_named() {
+    let log = |tokens: &str, concurrency: &str, set: &str| {
+        format!(
+            "INFO [api_server.py] vLLM API server version 0.33.0\nINFO [utils.py] non-default args: {{'model': \
+             'meta-llama/Llama-3.1-8B-Instruct', 'max_model_len': 8192{set}}}\nINFO [gpu_worker.py] Available KV cache \
+             memory: 20.00 GiB\nINFO [kv_cache_utils.py] GPU KV cache size: {tokens} tokens\nINFO [kv_cache_utils.py] \
+             Maximum concurrency for 8,192 tokens per request: {concurrency}x\n"
+        )
+    };
+    let causes = |text: &str| -> Vec<String> {
+        let warnings = decode_log(text, None).unwrap().warnings;
+        warnings
+            .into_iter()
+            .filter(|one| one.message.contains("all figures agree"))
+            .map(|one| one.to_string())
+            .collect()
+    };
+    assert_eq!(causes(&log("163,840", "20.00", "")), [""; 0]);
+    let [cause] = causes(&log("327,680", "40.00", "")).try_into().unwrap();
+    assert!(cause.starts_with("kv_dtype: not stated; with fp8 all figures agree"), "{cause}");
+    // Where the format is stated, two ranks divide the heads in half.
+    let [cause] = causes(&log("327,680", "40.00", ", 'kv_cache_dtype': 'bfloat16'")).try_into().unwrap();
+    assert!(cause.starts_with("tp: not stated; with 2 all figures agree"), "{cause}");
+    let both = ", 'kv_cache_dtype': 'bfloat16', 'tensor_parallel_size': 1, 'pipeline_parallel_size': 1";
+    assert_eq!(causes(&log("327,680", "40.00", both)), [""; 0]);
+    assert_eq!(causes(&log("200,000", "24.41", "")), [""; 0]);
+}

@@ -53,6 +53,11 @@ impl Unreadable {
 }
 
 impl Figure {
+    /// The recomputed figure less the printed one, where the two differ beyond what printing rounds.
+    pub(super) fn difference(&self) -> Option<String> {
+        self.printed.difference(self.recomputed?, self.printed.tolerance())
+    }
+
     /// The data-parallel ranks that print it, each of which is an engine with a pool of its own: `DP0` of `DP0 TP1`.
     pub(super) fn engines(&self) -> Vec<&str> {
         let mut engines: Vec<&str> = Vec::new();

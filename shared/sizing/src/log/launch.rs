@@ -97,6 +97,11 @@ impl Launch {
         self.read.push(ReadSetting { name, value: value.to_owned(), line });
     }
 
+    /// Whether a line sets it.
+    pub(super) fn states(&self, name: &str) -> bool {
+        self.read.iter().any(|known| known.name == name)
+    }
+
     pub(super) fn warn(&mut self, field: &str, what: impl Into<String>) {
         let warning = Warning::new(field, what);
         if !self.warnings.contains(&warning) {

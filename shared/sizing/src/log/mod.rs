@@ -12,6 +12,7 @@
 //! # Ok::<(), kvscope_sizing::Error>(())
 //! ```
 
+mod cause;
 mod figures;
 mod grams;
 mod known_model;
@@ -136,7 +137,7 @@ pub struct Contradiction {
 }
 
 /// What is read of a log as the log of one engine.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Reading {
     launch: Launch,
     figures: Figures,
@@ -294,8 +295,13 @@ pub fn decode_log(text: &str, model: Option<GivenModel<'_>>) -> Result<DecodedLo
     contradictions.extend(repeated::contradictions(&reading));
     contradictions.extend((decoder.contradictions)(&engine, architecture, &mut reading));
     if let Some((label, architecture)) = known {
+        let before = reading.clone();
         match (decoder.recompute)(&engine, architecture, &mut reading) {
-            Ok(()) => recomputed_as = Some(label.to_owned()),
+            Ok(()) => {
+                recomputed_as = Some(label.to_owned());
+                let cause = cause::of_differences(decoder, &engine, architecture, &before, &reading);
+                reading.launch.warnings.extend(cause);
+            }
             Err(error) => reading.launch.warn("model", format!("{label} is not recomputed: {error}")),
         }
     } else {
@@ -386,8 +392,7 @@ fn nothing_known(decoder: &Decoder, reading: &Reading) -> Error {
 
 impl From<Figure> for LogFigure {
     fn from(figure: Figure) -> Self {
-        let difference =
-            figure.recomputed.and_then(|range| figure.printed.difference(range, figure.printed.tolerance()));
+        let difference = figure.difference();
         Self {
             line: figure.line,
             ranks: figure.ranks,

@@ -42,7 +42,7 @@ struct Announced {
 }
 
 /// The shares of a log.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::log) struct Shares {
     /// Those whose total may follow.
     waiting: Vec<Share>,
