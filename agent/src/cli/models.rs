@@ -137,12 +137,7 @@ fn row(entry: &'static CatalogueEntry) -> Row<'static> {
 fn fill(row: &mut Row<'_>, entry: &CatalogueEntry) -> kvscope_sizing::Result<()> {
     let architecture = entry.architecture()?;
     let state = StateModel::new(&architecture, &Settings::default())?;
-    for class in architecture.classes().iter().filter(|class| !class.mixers.is_empty()) {
-        let name = class.name();
-        if !row.mixers.contains(&name) {
-            row.mixers.push(name);
-        }
-    }
+    row.mixers = architecture.mixer_names();
     row.max_context = architecture.max_context().map(kvscope_sizing::Fact::get);
     row.slope_bytes_per_token = Some(state.slope(None)?);
     row.fixed_bytes = Some(state.fixed(None)?);

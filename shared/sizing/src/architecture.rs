@@ -256,6 +256,18 @@ impl Architecture {
         self.name.as_deref()
     }
 
+    /// The mixers' names, each once, in the order of the layers; layers that keep nothing have none.
+    pub fn mixer_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for class in self.classes.iter().filter(|class| !class.mixers.is_empty()) {
+            let name = class.name();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// The field that counts layers; that of their kinds where no other does.
     pub(crate) fn count_field(&self) -> &str {
         &self.count_field

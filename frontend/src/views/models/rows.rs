@@ -37,7 +37,7 @@ fn row(entry: &'static CatalogueEntry, settings: &Settings) -> Row {
         longest: None,
     };
     let Ok(architecture) = entry.architecture() else { return row };
-    row.forms = forms_of(&architecture).join(" + ");
+    row.forms = architecture.mixer_names().join(" + ");
     row.longest = architecture.max_context().map(|fact| Tokens::new(fact.get()));
     if let Ok(state) = StateModel::new(&architecture, settings) {
         row.slope = state.slope(None).ok();
@@ -49,18 +49,7 @@ fn row(entry: &'static CatalogueEntry, settings: &Settings) -> Row {
 
 /// The mixers of a version, each once.
 pub(crate) fn forms(entry: &CatalogueEntry) -> Vec<String> {
-    entry.architecture().map_or_else(|_| Vec::new(), |architecture| forms_of(&architecture))
-}
-
-fn forms_of(architecture: &Architecture) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for class in architecture.classes() {
-        let name = class.name();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    entry.architecture().map_or_else(|_| Vec::new(), |architecture| architecture.mixer_names())
 }
 
 /// The fields of a version's config, those of the objects in it too.
