@@ -88,12 +88,21 @@ pub(crate) struct LayerDraft {
 }
 
 /// The K/V format that a quantised checkpoint asks for. An engine may follow it where no setting says otherwise.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckpointKv {
-    /// For layers with K/V heads.
-    pub(crate) heads: Chosen<KvFormat>,
-    /// For layers with latents.
-    pub(crate) latents: Option<Chosen<KvFormat>>,
+    pub(crate) format: KvFormat,
+    pub(crate) exporter: Exporter,
+    /// Whether its scales are told to be static, or to have no other kind.
+    pub(crate) is_static: bool,
+}
+
+/// Who wrote a quantisation config.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Exporter {
+    /// It asks for all layers.
+    Modelopt,
+    /// It asks for layers with K/V heads.
+    CompressedTensors,
 }
 
 /// What belongs to the whole model.
@@ -365,8 +374,8 @@ impl Architecture {
     }
 
     /// The K/V format that a quantised checkpoint asks for, if it does.
-    pub(crate) fn checkpoint_kv(&self) -> Option<&CheckpointKv> {
-        self.checkpoint_kv.as_ref()
+    pub(crate) fn checkpoint_kv(&self) -> Option<CheckpointKv> {
+        self.checkpoint_kv
     }
 
     /// The same layers with what is published of their checkpoint's weights.

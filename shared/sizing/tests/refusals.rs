@@ -44,7 +44,8 @@ fn pages_that_a_release_of_vllm_cannot_make_equal() {
 }
 
 /// vLLM 0.11 to 0.33, `SlidingWindowSpec.max_memory_usage_bytes`: "DCP not support sliding window"; the managers of chunks and, up to
-/// 0.20, the coordinator of several groups say the same where prefixes are looked up.
+/// 0.19, the coordinator of several groups say the same where prefixes are looked up. `resolve_kv_cache_block_sizes` of 0.20.0 to 0.25.1:
+/// "Hybrid KV cache groups with multiple block sizes do not support context parallelism", which 0.26.0 no longer says.
 #[test]
 fn context_parallel_ranks_beside_windows() {
     let ranks = |tp, dcp| [("tp", tp), ("dcp", dcp)];
@@ -60,7 +61,12 @@ fn context_parallel_ranks_beside_windows() {
         ("llama-4-scout", "vllm@0.33", &with(llama, off), ""),
         ("qwen3.5-27b", "vllm@0.19.1", &with(qwen, on), &format!("{refused} states")),
         ("qwen3.5-27b", "vllm@0.19.1", &with(qwen, off), ""),
+        ("qwen3.5-27b", "vllm@0.20", &with(qwen, on), &format!("{refused} several groups")),
+        ("qwen3.5-27b", "vllm@0.20", &with(qwen, off), &format!("{refused} several groups")),
+        ("qwen3.5-27b", "vllm@0.25.1", &with(qwen, off), &format!("{refused} several groups")),
         ("qwen3.5-27b", "vllm@0.26", &with(qwen, on), ""),
+        ("qwen3.5-27b", "vllm@0.26", &with(qwen, off), ""),
+        ("kimi-k2.6", "vllm@0.23", &ranks("8", "8"), ""),
     ]);
 }
 
@@ -113,6 +119,38 @@ fn modes_and_formats_that_vllm_does_not_start_with() {
         ),
         ("deepseek-v3.2", "vllm@0.30", &fp4, ""),
     ]);
+}
+
+/// vLLM, `v1/attention/backends/flashinfer.py`: 0.20.0 raises "nvfp4 KV cache is not yet supported", also where the checkpoint asks for
+/// it; `validate_nvfp4_kv_cache_with_mla` refuses what a checkpoint asks for latents.
+#[test]
+fn fp4_that_vllm_does_not_start_with() {
+    let fp4 = [("kv_dtype", "nvfp4")];
+    check(&[
+        ("qwen3-8b", "vllm@0.19.1", &fp4, "kv_dtype: nvfp4 is no type of vllm@0.19.1"),
+        ("qwen3-8b", "vllm@0.20.0", &fp4, "kv_dtype: this version of vLLM takes nvfp4, but has no kernels"),
+        ("qwen3-8b", "vllm@0.22.0", &fp4, ""),
+    ]);
+    let refused = |shape: &str, engine: &str| {
+        let config = format!(
+            r#"{{"num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 4096, {shape},
+            "dtype": "bfloat16", "quantization_config": {{"quant_method": "modelopt", "kv_cache_quant_algo": "NVFP4"}}}}"#
+        );
+        let (architecture, none) = (kvscope_sizing::read_config(&config).unwrap(), settings(&[]));
+        let query = Query::new(&architecture, engine.parse().unwrap(), &none).unwrap();
+        report(&query).err().map_or(String::new(), |error| error.to_string())
+    };
+    let heads = r#""head_dim": 128"#;
+    let latent = r#""model_type": "deepseek_v3", "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128"#;
+    assert_eq!(refused(heads, "vllm@0.19.1"), "");
+    assert!(
+        refused(heads, "vllm@0.20.0").starts_with("quantization_config: this version of vLLM takes nvfp4")
+    );
+    assert_eq!(refused(heads, "vllm@0.33"), "");
+    assert_eq!(refused(latent, "vllm@0.19.1"), "");
+    assert!(
+        refused(latent, "vllm@0.33").starts_with("quantization_config: vLLM follows the checkpoint's nvfp4")
+    );
 }
 
 /// SGLang 0.5.23, `resolve_max_num_reqs`: a request takes 5 slots with the extra buffer, so 200 slots admit 40 of 256 requests, and 4
@@ -202,6 +240,21 @@ fn what_back_ends_do_not_take_is_told() {
     assert!(told("deepseek-v3.2", "vllm", &[("kv_dtype", "nvfp4"), ("gpu", "H100")]));
     assert!(!told("deepseek-v3.2", "vllm", &[("kv_dtype", "nvfp4"), ("gpu", "B200")]));
     assert!(!told("qwen3-8b", "vllm", &[("kv_dtype", "int8_per_token_head")]));
+    // `FlashInfer` alone reads FP4 heads: up to 0.31 on SM10x, from 0.32 on elsewhere too, but no heads of 64 values, of which gpt-oss's
+    // are, and not for context-parallel ranks; MiMo-V2-Flash's heads of 192 nowhere.
+    for (id, engine, gpu, is_told) in [
+        ("qwen3-8b", "vllm@0.31", "H100", true),
+        ("qwen3-8b", "vllm@0.31", "B200", false),
+        ("qwen3-8b", "vllm@0.32", "H100", false),
+        ("gpt-oss-120b", "vllm@0.33", "H100", true),
+        ("gpt-oss-120b", "vllm@0.33", "RTX 5090", true),
+        ("gpt-oss-120b", "vllm@0.33", "B200", false),
+        ("mimo-v2-flash", "vllm@0.33", "B200", true),
+    ] {
+        assert_eq!(told(id, engine, &[("kv_dtype", "nvfp4"), ("gpu", gpu)]), is_told, "{id} {engine} {gpu}");
+    }
+    let ranks = [("kv_dtype", "nvfp4"), ("tp", "16"), ("dcp", "2"), ("gpu", "H100")];
+    assert!(told("qwen3-8b", "vllm@0.33", &ranks));
     assert!(told("qwen3-8b", "sglang", &[("gpu", "B200")]));
     for (id, page, is_told) in [
         ("qwen3-8b", "64", false),

@@ -235,3 +235,134 @@ fn a_refused_start_prints_no_capacity() {
     assert!(report.log_lines[0].starts_with("GPU KV cache size: "), "{:?}", report.log_lines);
     assert!(!report.warnings.iter().any(|warning| told(&warning)));
 }
+
+/// `resolve_kv_cache_dtype_string` of `utils/torch_utils.py` is there from 0.14 on, has NVFP4 from 0.20 on, and wants 8-bit schemes with
+/// `dynamic` false; the first of scheme and algorithm that says anything decides. `Attention.__init__` follows the scheme of
+/// `compressed-tensors` from 0.15 on, up to 0.21 whatever flag there is. A token of 2 heads of 128 values of K and V takes 512 B for each
+/// byte of a value, or 2 × 2 × (64 + 8) B; one of 27 latents of 512 + 64 values 15,552 B.
+#[test]
+fn checkpoints_are_followed_by_release() {
+    let slope = |shape: &str, quantization: &str, engine: &str, asked: &[(&str, &str)]| {
+        let config = format!(
+            r#"{{"num_attention_heads": 4, "dtype": "bfloat16", "max_position_embeddings": 4096, {shape},
+            "quantization_config": {quantization}}}"#
+        );
+        figure(&read_config(&config).unwrap(), engine, asked, "slope_bytes_per_token")
+    };
+    let heads = r#""model_type": "llama", "num_hidden_layers": 1, "num_key_value_heads": 2, "head_dim": 128"#;
+    let moonlight = r#""model_type": "deepseek_v3", "num_hidden_layers": 27, "num_key_value_heads": 4, "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128"#;
+    let modelopt = |says: &str| format!(r#"{{"quant_method": "modelopt", {says}}}"#);
+    let algorithm = |name: &str| modelopt(&format!(r#""kv_cache_quant_algo": "{name}""#));
+    let scheme = |bits: u8, dynamic: &str| {
+        modelopt(&format!(
+            r#""kv_cache_scheme": {{"num_bits": {bits}, "type": "float", "dynamic": {dynamic}}}, "kv_cache_quant_algo": "FP8""#
+        ))
+    };
+    let compressed =
+        r#"{"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}"#;
+    let (bf16, fp8, fp4) = (1024.0, 512.0, 288.0);
+    for (quantization, engine, bytes) in [
+        (&*algorithm("FP8"), "vllm@0.11.0", bf16),
+        (&algorithm("FP8"), "vllm@0.13", bf16),
+        (&algorithm("FP8"), "vllm@0.14.1", fp8),
+        (&algorithm("NVFP4"), "vllm@0.19.1", bf16),
+        (&algorithm("NVFP4"), "vllm@0.22.0", fp4),
+        (&algorithm("INT8"), "vllm@0.33", bf16),
+        (&scheme(8, "false"), "vllm@0.13", bf16),
+        (&scheme(8, "false"), "vllm@0.14", fp8),
+        (&scheme(8, "true"), "vllm@0.33", bf16),
+        (&scheme(4, "true"), "vllm@0.19.1", bf16),
+        (&scheme(4, "true"), "vllm@0.33", fp4),
+        (compressed, "vllm@0.14.1", bf16),
+        (compressed, "vllm@0.15.1", fp8),
+        (compressed, "vllm@0.33", fp8),
+    ] {
+        assert_eq!(slope(heads, quantization, engine, &[]), bytes, "{engine} {quantization}");
+    }
+    for (quantization, engine, bytes) in [
+        (&*algorithm("FP8"), "vllm@0.14.1", bf16),
+        (compressed, "vllm@0.14.1", bf16),
+        (compressed, "vllm@0.15.1", fp8),
+        (compressed, "vllm@0.20.0", fp8),
+        (compressed, "vllm@0.22.0", bf16),
+        (compressed, "vllm@0.33", bf16),
+    ] {
+        let asked = [("kv_dtype", "bf16")];
+        assert_eq!(slope(heads, quantization, engine, &asked), bytes, "{engine} {quantization}");
+    }
+    for (engine, bytes) in
+        [("vllm@0.11.0", 31_104.0), ("vllm@0.13", 31_104.0), ("vllm@0.14", 15_552.0), ("vllm@0.33", 15_552.0)]
+    {
+        assert_eq!(slope(moonlight, &algorithm("FP8"), engine, &[]), bytes, "{engine}");
+    }
+}
+
+/// The same, told: that a version does not follow a checkpoint, and that it does in spite of a flag.
+#[test]
+fn what_a_version_does_with_a_checkpoints_format_is_told() {
+    let told = |quantization: &str, engine: &str, asked: &[(&str, &str)]| {
+        let config = format!(
+            r#"{{"num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 128, "dtype": "bfloat16",
+            "max_position_embeddings": 4096, "quantization_config": {quantization}}}"#
+        );
+        let found = report_of(&read_config(&config).unwrap(), engine, asked).warnings;
+        let own = found.into_iter().find(|warning| warning.field == "quantization_config");
+        own.map_or(String::new(), |warning| warning.message)
+    };
+    let modelopt = r#"{"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}"#;
+    let compressed =
+        r#"{"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}"#;
+    assert!(told(modelopt, "vllm@0.13", &[]).contains("does not follow the checkpoint's fp8"));
+    assert_eq!(told(modelopt, "vllm@0.14", &[]), "");
+    assert!(told(compressed, "vllm@0.20", &[("kv_dtype", "bf16")]).contains("whatever kv_dtype is"));
+    assert_eq!(told(compressed, "vllm@0.20", &[]), "");
+    assert_eq!(told(compressed, "vllm@0.22", &[("kv_dtype", "bf16")]), "");
+}
+
+/// Answers of `get_kv_cache_groups`, `get_kv_cache_config_from_groups`, `get_max_concurrency_for_kv_cache_config` and
+/// `_max_memory_usage_bytes_from_groups` of these releases, run with the cache specs of DeepSeek-V4, 131,072 tokens, batches of 8,192 (two
+/// in flight from 0.26 on) and 40 GB. Blocks by hand: 22 × 47,808 B up to 0.22, 22 × 37,440 + 21 × 8,640 + 20 × 1,728 B up to 0.26, then
+/// 21 × (37,440 + 8,640) + 20 × 1,728 B; of V4-Pro 31 × 37,440 + 30 × 8,640 + 31 × 1,728 B in 0.23.
+#[test]
+fn packed_blocks_follow_the_release() {
+    let asked = [
+        ("available_kv_bytes", "40000000000"),
+        ("max_model_len", "131072"),
+        ("max_num_batched_tokens", "8192"),
+        ("tp", "8"),
+        ("gpu", "H100"),
+    ];
+    for (id, engine, blocks, counted, needed) in [
+        ("deepseek-v4-flash", "vllm@0.20.2", 38_030.0, 3481.0, 4_066_166_016.0),
+        ("deepseek-v4-flash", "vllm@0.22.0", 38_030.0, 3481.0, 4_066_166_016.0),
+        ("deepseek-v4-flash", "vllm@0.23.0", 38_473.0, 3481.0, 4_066_166_016.0),
+        ("deepseek-v4-flash", "vllm@0.25.1", 38_473.0, 3481.0, 4_066_166_016.0),
+        ("deepseek-v4-flash", "vllm@0.26.0", 38_473.0, 6429.0, 7_566_476_544.0),
+        ("deepseek-v4-flash", "vllm@0.27.0", 39_910.0, 7194.0, 7_566_476_544.0),
+        ("deepseek-v4-flash", "vllm@0.28.0", 39_910.0, 7194.0, 7_566_476_544.0),
+        ("deepseek-v4-pro", "vllm@0.20.2", 26_989.0, 3537.0, 5_729_597_568.0),
+        ("deepseek-v4-pro", "vllm@0.23.0", 27_147.0, 3537.0, 5_729_597_568.0),
+        ("deepseek-v4-pro", "vllm@0.26.0", 27_147.0, 6540.0, 10_661_853_312.0),
+        ("deepseek-v4-pro", "vllm@0.28.0", 27_855.0, 7194.0, 10_661_853_312.0),
+    ] {
+        assert_eq!(of(id, engine, &asked, "num_blocks"), blocks, "{id} {engine}");
+        assert_eq!(of(id, engine, &asked, "max_concurrency"), blocks / counted, "{id} {engine}");
+        assert_eq!(of(id, engine, &asked, "needed_bytes_one_request"), needed, "{id} {engine}");
+    }
+    // 784,372 of 38,473 / 6,429 × 131,072.
+    assert_eq!(of("deepseek-v4-flash", "vllm@0.26.0", &asked, "logged_kv_tokens"), 784_372.0);
+}
+
+/// `models/registry.py`: `Qwen4Exp…` came with 0.29, which a config without `architectures` says by its `model_type`.
+#[test]
+fn a_class_that_a_release_has_not_yet_is_told_by_its_type() {
+    let told = |engine: &str| {
+        let found =
+            report_of(&catalogued("qwen3.8-flash-next"), engine, &[("max_model_len", "4096")]).warnings;
+        let own = found.into_iter().find(|warning| warning.field == "architectures");
+        own.map_or(String::new(), |warning| warning.message)
+    };
+    assert!(told("vllm@0.28").contains("no Qwen4ExpForCausalLM of its own yet (0.28 has none)"));
+    assert_eq!(told("vllm@0.29"), "");
+}

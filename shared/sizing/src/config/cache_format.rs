@@ -2,30 +2,24 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{CACHE_FORMATS, Fields};
-use crate::architecture::CheckpointKv;
-use crate::fact::Source;
+use super::fields::Fields;
+use crate::architecture::{CheckpointKv, Exporter};
 use crate::format::KvFormat;
-use crate::settings::Chosen;
 use crate::warning::Warning;
 use crate::{Error, Result};
-
-/// Who wrote the quantisation config.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Exporter {
-    Modelopt,
-    CompressedTensors,
-}
 
 const QUANTIZATION: &str = "quantization_config";
 /// One level deeper in checkpoints of older exporters.
 const NESTED: &str = "quantization";
 
-/// What the quantisation config says of K/V. What it says in words that no rule knows stays unread, so that it is
-/// reported.
+const SCHEME: &str = "kv_cache_scheme";
+const ALGORITHM: &str = "kv_cache_quant_algo";
+
+/// What the quantisation config says of K/V: the first of its fields that says anything. What it says in words that no rule knows
+/// stays unread, so that it is reported. Which engine follows it, and from which version on, is the engine's.
 ///
-/// Source: vLLM 0.33, `utils/torch_utils.py` (exporters named `modelopt…`, for every layer) and
-/// `layers/attention/attention.py` (`compressed-tensors`, for layers with K/V heads).
+/// Source: vLLM 0.14 to 0.33, `utils/torch_utils.py` (exporters named `modelopt…`) and `layers/attention/attention.py`
+/// (`compressed-tensors`).
 pub(super) fn checkpoint_kv(
     fields: &Fields<'_>,
     warnings: &mut Vec<Warning>,
@@ -37,36 +31,51 @@ pub(super) fn checkpoint_kv(
         other if other.starts_with("modelopt") => Exporter::Modelopt,
         _ => return Ok(None),
     };
-    let nested = config.get(NESTED).and_then(Value::as_object);
-    for (prefix, map) in [(format!("{path}.{NESTED}"), nested), (path, Some(config))] {
-        let Some((key, format)) = map.and_then(|map| stated(map, exporter)) else { continue };
-        if let Some(value) = map.and_then(|map| map.get(key)) {
-            fields.count_as_read(value);
+    let outer = (path.clone(), Some(config));
+    let nested = (format!("{path}.{NESTED}"), config.get(NESTED).and_then(Value::as_object));
+    let places = match exporter {
+        Exporter::Modelopt => {
+            vec![(&nested, SCHEME), (&outer, SCHEME), (&nested, ALGORITHM), (&outer, ALGORITHM)]
         }
-        let path = format!("{prefix}.{key}");
-        warnings.push(Warning::new(
-            &path,
-            format!(
-                "asks for {format} K/V: where kv_dtype is not set vLLM follows it, SGLang for ModelOpt's FP8, others do \
-                 not"
-            ),
-        ));
-        let chosen = Chosen { format, source: Source::field(path) };
-        let latents = (exporter == Exporter::Modelopt).then(|| chosen.clone());
-        return Ok(Some(CheckpointKv { heads: chosen, latents }));
-    }
-    Ok(None)
+        Exporter::CompressedTensors => vec![(&outer, SCHEME)],
+    };
+    let stated = places.into_iter().find_map(|((prefix, map), key)| {
+        let value = map.and_then(|map| map.get(key)).filter(|value| says_anything(value))?;
+        Some((format!("{prefix}.{key}"), value))
+    });
+    let Some((path, value)) = stated else { return Ok(None) };
+    let Some(asked) = asked(value, exporter) else { return Ok(None) };
+    fields.count_as_read(value);
+    let format = asked.format;
+    warnings.push(Warning::new(
+        path,
+        format!(
+            "asks for {format} K/V: where kv_dtype is not set vLLM follows it by its release, SGLang for ModelOpt's FP8, others do \
+             not"
+        ),
+    ));
+    Ok(Some(asked))
 }
 
-fn stated(map: &Map<String, Value>, exporter: Exporter) -> Option<(&'static str, KvFormat)> {
-    CACHE_FORMATS.into_iter().find_map(|key| {
-        let format = match map.get(key)? {
-            Value::String(name) if exporter == Exporter::Modelopt => named(name),
-            Value::Object(scheme) => scheme_format(scheme, exporter),
-            _ => None,
-        };
-        Some((key, format?))
-    })
+/// Python's `or` passes over null, empty words and empty objects.
+fn says_anything(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(name) => !name.is_empty(),
+        Value::Object(scheme) => !scheme.is_empty(),
+        _ => true,
+    }
+}
+
+fn asked(value: &Value, exporter: Exporter) -> Option<CheckpointKv> {
+    let (format, is_static) = match value {
+        Value::String(name) if exporter == Exporter::Modelopt => (named(name)?, true),
+        Value::Object(scheme) => {
+            (scheme_format(scheme, exporter)?, scheme.get("dynamic").and_then(Value::as_bool) == Some(false))
+        }
+        _ => return None,
+    };
+    Some(CheckpointKv { format, exporter, is_static })
 }
 
 fn named(name: &str) -> Option<KvFormat> {

@@ -1,8 +1,8 @@
 //! Formats that an engine, or a version of it, does not have: they are refused, not sized.
 
 use super::dtype::dtype_in;
-use super::{EngineKind, Query, has_setting};
-use crate::architecture::Architecture;
+use super::{Engine, EngineKind, Query, has_setting};
+use crate::architecture::{Architecture, CheckpointKv, Exporter};
 use crate::format::{KvFormat, StateFormat};
 use crate::{Error, Result};
 
@@ -25,6 +25,18 @@ const VLLM: &Taken = &[
 /// vLLM's `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype` (`MambaDType` of `config/cache.py`).
 const VLLM_STATES: &Taken<StateFormat> =
     &[(StateFormat::F32, &[]), (StateFormat::F16, &[0, 13]), (StateFormat::Bf16, &[0, 22])];
+
+/// What vLLM follows of checkpoints, each from a version on: `resolve_kv_cache_dtype_string` of `utils/torch_utils.py` (0.14, and NVFP4
+/// since 0.20), which asks FP8 schemes for static scales, and `Attention.__init__` for `compressed-tensors` (0.15).
+const FOLLOWED: &[(Exporter, KvFormat, &[u32])] = &[
+    (Exporter::Modelopt, KvFormat::Fp8, &[0, 14]),
+    (Exporter::Modelopt, KvFormat::Nvfp4, &[0, 20]),
+    (Exporter::CompressedTensors, KvFormat::Fp8, &[0, 15]),
+];
+
+/// The first version in which a flag goes before the scheme of `compressed-tensors` (vllm-project/vllm#42782: 0.20.0 is without it,
+/// 0.21.0 was built the day that it was opened, 0.22.0 has it).
+const HEEDS_FLAGS: [u32; 2] = [0, 22];
 
 /// SGLang's (0.5.23, `kv_cache_dtype` of `arg_groups/fields/model.py`); the scaled record is `fp8_e4m3` of DSA and DeepSeek-V4.
 const SGLANG: &Taken = &[
@@ -142,7 +154,7 @@ fn one_format(query: &Query<'_>) -> Result<()> {
     if has_setting(kind, "k_dtype") || (settings.k_dtype, settings.v_dtype) == (None, None) {
         return Ok(());
     }
-    let plain = settings.kv_dtype.unwrap_or_else(|| heads_by_default(query.architecture, kind));
+    let plain = settings.kv_dtype.unwrap_or_else(|| heads_by_default(query.architecture, &query.engine));
     if settings.k_dtype.unwrap_or(plain) == settings.v_dtype.unwrap_or(plain) {
         return Ok(());
     }
@@ -152,9 +164,25 @@ fn one_format(query: &Query<'_>) -> Result<()> {
 }
 
 /// The format of K/V heads where nothing is set: the dtype that the engine runs the model in, and in vLLM what a quantised checkpoint asks for.
-pub(super) fn heads_by_default(architecture: &Architecture, kind: EngineKind) -> KvFormat {
-    let asked = architecture.checkpoint_kv().filter(|_| kind == EngineKind::Vllm);
-    asked.map_or_else(|| dtype_in(architecture, kind).format.into(), |asked| asked.heads.format)
+pub(super) fn heads_by_default(architecture: &Architecture, engine: &Engine) -> KvFormat {
+    let asked = architecture.checkpoint_kv().filter(|asked| is_followed(*asked, engine));
+    asked.map_or_else(|| dtype_in(architecture, engine.kind()).format.into(), |asked| asked.format)
+}
+
+/// Whether this version of vLLM follows what a checkpoint asks for where nothing is set.
+pub(super) fn is_followed(asked: CheckpointKv, engine: &Engine) -> bool {
+    let is_taken =
+        asked.exporter == Exporter::CompressedTensors || asked.format != KvFormat::Fp8 || asked.is_static;
+    let since =
+        FOLLOWED.iter().find(|(exporter, format, _)| (*exporter, *format) == (asked.exporter, asked.format));
+    engine.kind() == EngineKind::Vllm && is_taken && since.is_some_and(|(.., first)| engine.at_least(first))
+}
+
+/// Whether this version of vLLM follows it in K/V heads whatever is set.
+pub(super) fn is_forced(asked: CheckpointKv, engine: &Engine) -> bool {
+    asked.exporter == Exporter::CompressedTensors
+        && is_followed(asked, engine)
+        && !engine.at_least(&HEEDS_FLAGS)
 }
 
 #[cfg(test)]
@@ -271,7 +299,7 @@ mod tests {
         for (format, without, with) in [
             ("int8_per_token_head", "vllm@0.19.1", "vllm@0.20.0"),
             ("fp8_per_token_head", "vllm@0.11", "vllm@0.20"),
-            ("nvfp4", "vllm@0.19.1", "vllm@0.20.0"),
+            ("nvfp4", "vllm@0.19.1", "vllm@0.22.0"),
             ("int4_per_token_head", "vllm@0.24", "vllm@0.25.1"),
             ("f16", "vllm@0.17.1", "vllm@0.18.1"),
         ] {

@@ -3,7 +3,7 @@
 use super::launch::Launch;
 use super::v4_layout::{PageLayout, index_format};
 use crate::Result;
-use crate::architecture::{Architecture, LayerClass};
+use crate::architecture::{Architecture, Exporter, LayerClass};
 use crate::engine::{Query, needed};
 use crate::fact::Fact;
 use crate::format::KvFormat;
@@ -249,8 +249,8 @@ fn forced_page(architecture: &Architecture) -> Option<u64> {
 /// FP8 where nothing is set and the checkpoint's exporter names it for K/V; every other name leaves the model's dtype
 /// (`configure_kv_cache_dtype`, which reads `kv_cache_quant_algo` of `ModelOpt`'s configs).
 fn checkpoint_format(architecture: &Architecture) -> Option<KvFormat> {
-    let asked = architecture.checkpoint_kv()?.latents.as_ref()?.format;
-    (asked == KvFormat::Fp8).then_some(asked)
+    let asked = architecture.checkpoint_kv()?;
+    (asked.exporter == Exporter::Modelopt && asked.format == KvFormat::Fp8).then_some(asked.format)
 }
 
 /// Whether layers keep a latent without an indexer.

@@ -4,7 +4,7 @@
 
 use super::VllmPlan;
 use super::group::Group;
-use super::rules::FitCheck;
+use super::rules::{FitCheck, PackedBlock};
 use crate::capacity::largest_fitting;
 use crate::engine::needed;
 use crate::settings::MambaCacheMode;
@@ -34,7 +34,10 @@ impl VllmPlan<'_> {
     /// An overflow.
     pub(super) fn needed_bytes(&self, length: u64) -> Result<Bytes> {
         match self.rules.fit_check {
-            FitCheck::Groups => self.held_bytes(length),
+            FitCheck::Groups => {
+                let widest = self.ranks.bytes_in_check().iter().copied().max().unwrap_or(0);
+                Bytes::new(widest).times(self.blocks(length))
+            }
             FitCheck::FirstGroup => Bytes::new(self.widest_block()).times(self.first_blocks(length)),
             FitCheck::FirstGroupOfModel => {
                 let groups = self.grouping.groups.iter();
@@ -78,10 +81,26 @@ impl VllmPlan<'_> {
 
     /// Requests of the longest `length` that the pool holds, in the engine's own floating point.
     pub(super) fn max_concurrency(&self, length: u64) -> Result<f64> {
-        match self.blocks(length) {
+        match self.blocks_of_concurrency(length)? {
             0 => Err(Error::setting("max_model_len", "a request of this model holds no blocks")),
             blocks => Ok(self.num_blocks()? as f64 / blocks as f64),
         }
+    }
+
+    /// Blocks that one request is counted as: what it holds, but before 0.27 of packed pages its bytes over the pages of the group
+    /// that keeps every token (`get_max_concurrency_for_kv_cache_config`).
+    fn blocks_of_concurrency(&self, length: u64) -> Result<u64> {
+        let groups = || self.grouping.groups.iter();
+        let growing = groups().find(|group| group.sets.iter().any(|set| set.spec.keeps_every_token()));
+        let Some(growing) = growing.filter(|_| self.grouping.block != PackedBlock::Widest) else {
+            return Ok(self.blocks(length));
+        };
+        let mut held = Bytes::ZERO;
+        for group in groups() {
+            let width = Bytes::new(self.ranks.width_on_shown(group)?);
+            held = held.plus(width.times(group.blocks(length, self.flight))?)?;
+        }
+        Ok(held.get().div_ceil(self.ranks.width_on_shown(growing)?.max(1)))
     }
 
     /// The figure of the cache size line.
@@ -123,7 +142,7 @@ impl VllmPlan<'_> {
             return Ok(self.needed_bytes(length)?.get() <= available);
         }
         let blocks = self.blocks(length);
-        let mut pages = self.ranks.block_bytes().iter().copied().filter(|bytes| *bytes > 0);
+        let mut pages = self.ranks.bytes_in_check().iter().copied().filter(|bytes| *bytes > 0);
         Ok(pages.all(|bytes| {
             let reserved = if self.rules.null_block_in_check { bytes } else { 0 };
             blocks <= available.saturating_sub(reserved) / bytes

@@ -2,14 +2,12 @@
 
 use super::Setup;
 use super::group::Grouping;
+use super::rules::UnsharedGroups;
 use super::spec::{Flight, Kind};
 use crate::engine::Query;
-use crate::engine::gpu::Family;
 use crate::engine::pipeline::pipeline_ranks;
-use crate::format::KvFormat;
-use crate::mixer::{Generation, Heads, Mixer};
+use crate::mixer::{Heads, Mixer};
 use crate::settings::MambaCacheMode;
-use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// Refuses ranks that vLLM does not start with, and pipeline ranks without a layer.
@@ -77,7 +75,7 @@ impl Setup<'_> {
     ///
     /// The setting that does not fit.
     pub(super) fn check_layout(&self, grouping: &Grouping, flight: Flight, block: u64) -> Result<()> {
-        self.check_latents()?;
+        self.check_formats()?;
         self.check_shared_tokens(grouping)?;
         let has_states = || has(grouping, |kind| matches!(kind, Kind::State { .. }));
         let batch = flight.batch_tokens;
@@ -95,68 +93,40 @@ impl Setup<'_> {
         Err(Error::setting("max_num_batched_tokens", what))
     }
 
-    /// `validate_nvfp4_kv_cache_with_mla` of `config/vllm.py`; sparse latents have a record of their own from 0.30 on
-    /// (`nvfp4_ds_mla`).
-    fn check_latents(&self) -> Result<()> {
-        let refuses = |mixer: &Mixer| match mixer {
-            Mixer::Mla(_) => !self.keeps_heads_of_latents(),
-            Mixer::Dsa { .. } => !self.rules.sparse_nvfp4,
-            Mixer::Compressed(attention) => attention.generation == Generation::V4,
-            _ => false,
-        };
-        match self.settings.latent_dtype() {
-            Some((name, KvFormat::Nvfp4)) if self.mixers().any(refuses) => {
-                Err(Error::setting(name, "vLLM refuses nvfp4 for these latents; set fp8 or bf16"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Says where no back end of latents lists the format that is set (`supported_kv_cache_dtypes` of `v1/attention/backends/mla`,
-    /// 0.33), or none of this GPU (`supports_combination` of `flashmla_sparse.py`, 0.30 to 0.33): the planner counts it, and a
-    /// launch finds no back end.
-    pub(super) fn latent_format_warning(&self) -> Option<Warning> {
-        let (name, asked) = self.settings.latent_dtype()?;
-        let is_unlisted = |mixer: &Mixer| match asked {
-            KvFormat::Fp8PerTokenHead | KvFormat::Int8PerTokenHead | KvFormat::Int4PerTokenHead => {
-                matches!(mixer, Mixer::Mla(_) | Mixer::Dsa { .. })
-            }
-            KvFormat::Fp8DsMla => matches!(mixer, Mixer::Mla(_)),
-            KvFormat::Nvfp4 => self.gpu.family != Family::Sm100 && matches!(mixer, Mixer::Dsa { .. }),
-            _ => false,
-        };
-        let is_told = !self.keeps_heads_of_latents() && self.mixers().any(is_unlisted);
-        is_told.then(|| {
-            let reader = match asked {
-                KvFormat::Nvfp4 => "no back end but that of SM10x",
-                _ => "no back end",
-            };
-            let message = format!(
-                "vLLM counts {} for these latents, but {reader} reads it, so a launch ends there; set fp8 or bf16",
-                asked.name()
-            );
-            Warning::new(name, message)
-        })
-    }
-
     /// Context-parallel ranks beside caches whose tokens they cannot share: windows in every version read (0.11 to 0.33,
     /// `SlidingWindowSpec.max_memory_usage_bytes` of `v1/kv_cache_interface.py`); chunks where prefixes are looked up
-    /// (`ChunkedLocalAttentionManager.find_longest_cache_hit`), and states up to 0.20 (`HybridKVCacheCoordinator`).
+    /// (`ChunkedLocalAttentionManager.find_longest_cache_hit`); several groups, states mostly, as [`UnsharedGroups`] says.
     fn check_shared_tokens(&self, grouping: &Grouping) -> Result<()> {
         if self.settings.dcp() == 1 {
             return Ok(());
         }
-        let is_window = |kind| matches!(kind, Kind::Window { .. } | Kind::LatentWindow { .. });
-        let is_state = |kind| matches!(kind, Kind::State { .. } | Kind::StatePerBlock { .. });
-        let keeps_states = self.cache_mode != MambaCacheMode::None && !self.rules.shares_beside_states;
-        let beside = if has(grouping, is_window) {
+        let has_windows =
+            has(grouping, |kind| matches!(kind, Kind::Window { .. } | Kind::LatentWindow { .. }));
+        let has_states =
+            has(grouping, |kind| matches!(kind, Kind::State { .. } | Kind::StatePerBlock { .. }));
+        let has_chunks = has(grouping, |kind| matches!(kind, Kind::Chunk { .. }));
+        let keeps_prefixes = if has_states {
+            self.cache_mode != MambaCacheMode::None
+        } else {
+            self.settings.prefix_caching != Some(false)
+        };
+        let of_several = match self.rules.unshared_groups {
+            _ if grouping.groups.len() < 2 => None,
+            UnsharedGroups::All => Some("several groups of layers in this version"),
+            UnsharedGroups::WithPrefixes if keeps_prefixes && has_states => {
+                Some("states with prefix caching in this version")
+            }
+            UnsharedGroups::WithPrefixes if keeps_prefixes => {
+                Some("several groups of layers with prefix caching in this version")
+            }
+            UnsharedGroups::WithPrefixes | UnsharedGroups::None => None,
+        };
+        let beside = if has_windows {
             "sliding windows"
-        } else if self.settings.prefix_caching != Some(false)
-            && has(grouping, |kind| matches!(kind, Kind::Chunk { .. }))
-        {
+        } else if keeps_prefixes && has_chunks {
             "chunks with prefix caching"
-        } else if keeps_states && has(grouping, is_state) {
-            "states with prefix caching in this version"
+        } else if let Some(several) = of_several {
+            several
         } else {
             return Ok(());
         };

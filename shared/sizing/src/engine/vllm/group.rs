@@ -4,7 +4,7 @@
 
 use super::layers::LayerSet;
 use super::packed;
-use super::rules::{Rules, UnequalPages};
+use super::rules::{PackedBlock, Rules, UnequalPages};
 use super::spec::{Flight, Kind, Spec};
 use crate::{Error, Result};
 
@@ -27,8 +27,9 @@ pub(super) struct Grouping {
     pub(super) groups: Vec<Group>,
     /// Kinds that are padded to whole groups.
     pub(super) padded: Vec<PaddedLayers>,
-    /// Bytes of a block where they are not those of the widest group (older packing).
-    pub(super) block_bytes: Option<u64>,
+    /// How wide a block is, and how wide the fit check takes it to be.
+    pub(super) block: PackedBlock,
+    pub(super) block_in_check: PackedBlock,
 }
 
 /// What decides the grouping besides the layers.
@@ -71,14 +72,23 @@ pub(super) fn group(sets: Vec<LayerSet>, policy: Policy) -> Result<Grouping> {
         return Ok(whole(sets));
     }
     if policy.block_outermost
-        && let Some(grouping) = packed::group(&sets, policy.rules)?
+        && let Some(grouping) = packed::group(&packed_sets(&sets, policy.rules)?)?
     {
-        return Ok(grouping);
+        let Rules { packed_block: block, packed_block_in_check: block_in_check, .. } = policy.rules;
+        return Ok(Grouping { block, block_in_check, ..grouping });
     }
     match equal_pages(sets.clone(), policy.rules.unequal_pages)? {
         Some(sets) => equal_groups(sets, policy.rules.close_groups),
         None if policy.rules.unequal_pages < UnequalPages::WholeWindows => Err(unequal(&sets)),
         None => full_fallback(sets),
+    }
+}
+
+/// The layers with the pages that they have side by side in this version.
+fn packed_sets(sets: &[LayerSet], rules: Rules) -> Result<Vec<LayerSet>> {
+    match rules.packed_block {
+        PackedBlock::Widest => Ok(sets.to_vec()),
+        PackedBlock::EverySize | PackedBlock::MostOfEachSize => packed::padded_to_growing(sets.to_vec()),
     }
 }
 

@@ -7,6 +7,8 @@ mod align;
 mod capacity;
 mod checkpoint;
 mod checks;
+mod classes;
+mod formats;
 mod group;
 mod layers;
 mod length;
@@ -287,20 +289,7 @@ impl Setup<'_> {
     }
 
     fn warn(&self, warnings: &mut Vec<Warning>) {
-        for class in self.architecture.architectures() {
-            if let Some(last) = rules::last_version_with(class, self.engine) {
-                let what = format!(
-                    "this version of vLLM no longer has {class} (last: {last}); the figures follow its planner's rules"
-                );
-                warnings.push(Warning::new("architectures", what));
-            }
-            if let Some(last) = rules::last_version_without(class, self.engine) {
-                let what = format!(
-                    "this version of vLLM has no {class} of its own yet ({last} has none); the figures follow its planner's rules"
-                );
-                warnings.push(Warning::new("architectures", what));
-            }
-        }
+        warnings.extend(self.class_warnings());
         if self.engine.at_least(&[0, 20, 1]) && !self.engine.at_least(&[0, 20, 2]) {
             let what = "0.20.0 prints the tokens of the pool by its groups and 0.20.2 by its requests; which of them 0.20.1 \
                         prints is not known, and the former is taken";
@@ -309,7 +298,7 @@ impl Setup<'_> {
         if self.settings.max_model_len.is_none() {
             warnings.extend(length::warning(self.architecture, self.engine));
         }
-        warnings.extend(self.latent_format_warning());
+        warnings.extend(self.format_warnings());
         if self.architecture.model_type() == Some("zaya") {
             let what = "no release of vLLM up to 0.33 has this class; the figures follow the pull request that adds it";
             warnings.push(Warning::new("model_type", what));

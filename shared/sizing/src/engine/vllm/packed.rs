@@ -1,14 +1,21 @@
 //! Groups of pages of several sizes that lie side by side in one block (DeepSeek-V4's layout).
 //!
-//! Source: vLLM 0.33, `v1/core/kv_cache_planning.py`; the older block width from a user's log of 0.22.
+//! Source: vLLM 0.33, `v1/core/kv_cache_planning.py`; older block widths from `v1/core/kv_cache_utils.py` of 0.20 to 0.28.
 
 use std::collections::BTreeMap;
 
 use super::group::{Group, Grouping};
 use super::layers::LayerSet;
-use super::rules::Rules;
+use super::rules::PackedBlock;
 use super::spec::{Kind, Spec};
 use crate::{Error, Result};
+
+/// Pages of one size that a block has room for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Room {
+    pub(super) pages: u64,
+    pub(super) page: u64,
+}
 
 /// Layers that may share a group, by the size of their pages.
 #[derive(Debug)]
@@ -18,8 +25,20 @@ struct Bucket {
     pages: BTreeMap<u64, usize>,
 }
 
+/// Before 0.27 pages of windows and compressors are padded to the next size of the growing caches' pages
+/// (`_get_kv_cache_groups_uniform_groups`).
+pub(super) fn padded_to_growing(mut sets: Vec<LayerSet>) -> Result<Vec<LayerSet>> {
+    let growing = sets.iter().filter(|set| set.spec.keeps_every_token());
+    let sizes = growing.map(|set| set.spec.page()).collect::<Result<Vec<_>>>()?;
+    for set in sets.iter_mut().filter(|set| !set.spec.keeps_every_token()) {
+        let page = set.spec.page()?;
+        set.spec.padded = sizes.iter().copied().filter(|size| *size >= page).min().or(set.spec.padded);
+    }
+    Ok(sets)
+}
+
 /// Groups the layers, or `None` where all pages are equal and nothing needs packing.
-pub(super) fn group(sets: &[LayerSet], rules: Rules) -> Result<Option<Grouping>> {
+pub(super) fn group(sets: &[LayerSet]) -> Result<Option<Grouping>> {
     let mut buckets: Vec<Bucket> = Vec::new();
     let mut sizes = std::collections::BTreeSet::new();
     for set in sets {
@@ -48,11 +67,6 @@ pub(super) fn group(sets: &[LayerSet], rules: Rules) -> Result<Option<Grouping>>
         }
         grouping.groups.extend((0..count).map(|first| bucket.part(first, count)));
     }
-    if !rules.widest_packed_block
-        && let Some(repeats) = repeats
-    {
-        grouping.block_bytes = Some(room_for_every_page(&buckets, repeats)?);
-    }
     Ok(Some(grouping))
 }
 
@@ -79,11 +93,50 @@ fn anchor_bytes(buckets: &[Bucket], repeats: Option<usize>) -> u64 {
     buckets.iter().map(widest).max().unwrap_or(0)
 }
 
-/// The older width: one page of every size of the growing caches, for every repeat.
-fn room_for_every_page(buckets: &[Bucket], repeats: usize) -> Result<u64> {
-    let growing = buckets.iter().filter(|bucket| bucket.sets[0].spec.keeps_every_token());
-    let pages = growing.flat_map(|bucket| bucket.pages.keys()).copied().fold(0, u64::saturating_add);
-    pages.checked_mul(repeats as u64).ok_or_else(|| Error::overflow("the width of a packed block"))
+/// Pages that a block of an older version has room for, in the layers that `on_rank` keeps, the largest first; `None` where a
+/// block is as wide as its widest group.
+pub(super) fn room(
+    groups: &[Group],
+    packing: PackedBlock,
+    on_rank: impl Fn(usize) -> bool,
+) -> Result<Option<Vec<Room>>> {
+    if packing == PackedBlock::Widest {
+        return Ok(None);
+    }
+    // Most layers that a group has of each size, and whether a growing cache has pages of it.
+    let mut sizes: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+    for group in groups {
+        let mut own: BTreeMap<u64, u64> = BTreeMap::new();
+        for set in &group.sets {
+            let layers = set.layers.iter().filter(|layer| on_rank(**layer)).count() as u64;
+            let page = set.spec.page()?;
+            *own.entry(page).or_default() += layers;
+            sizes.entry(page).or_default().1 |= layers > 0 && set.spec.keeps_every_token();
+        }
+        for (page, layers) in own {
+            let most = &mut sizes.entry(page).or_default().0;
+            *most = layers.max(*most);
+        }
+    }
+    let most = sizes.values().map(|(layers, _)| *layers).max().unwrap_or(0);
+    let rooms = sizes.into_iter().rev().filter_map(|(page, (layers, grows))| match packing {
+        PackedBlock::EverySize => grows.then_some(Room { pages: most, page }),
+        PackedBlock::MostOfEachSize | PackedBlock::Widest => {
+            (layers > 0).then_some(Room { pages: layers, page })
+        }
+    });
+    Ok(Some(rooms.collect()))
+}
+
+/// Bytes of that room.
+///
+/// # Errors
+///
+/// An overflow.
+pub(super) fn room_bytes(rooms: &[Room]) -> Result<u64> {
+    let mut bytes = rooms.iter().map(|room| room.pages.checked_mul(room.page));
+    let total = bytes.try_fold(0_u64, |total, bytes| total.checked_add(bytes?));
+    total.ok_or_else(|| Error::overflow("the width of a packed block"))
 }
 
 impl Bucket {

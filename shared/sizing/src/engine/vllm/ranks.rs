@@ -1,6 +1,8 @@
 //! Which pipeline rank holds which layers, and how wide a block is there.
 
 use super::group::{Group, Grouping};
+use super::packed::{Room, room, room_bytes};
+use super::rules::PackedBlock;
 use crate::architecture::Loops;
 use crate::engine::pipeline::{LayerRange, Surplus, fullest, pipeline_ranges};
 use crate::{Architecture, Error, Result};
@@ -12,8 +14,9 @@ pub(super) struct Ranks {
     /// Layers of the model, later passes of a loop included; drafts count on from them.
     count: usize,
     loops: Option<Loops>,
-    /// Bytes of one block on each.
+    /// Bytes of one block on each, and what the fit check takes them to be.
     block_bytes: Vec<u64>,
+    bytes_in_check: Vec<u64>,
     /// The one with the widest block, which figures are of: all ranks have as many blocks.
     shown: usize,
 }
@@ -35,19 +38,18 @@ impl Ranks {
             count: architecture.layer_count(),
             loops: architecture.loops().cloned(),
             block_bytes: Vec::new(),
+            bytes_in_check: Vec::new(),
             shown: 0,
         };
         for rank in 0..own.layers.len() {
-            let mut widest = 0;
-            for group in &grouping.groups {
-                widest = own.width_on(rank, group)?.max(widest);
-            }
-            let widest = widest
-                .checked_next_multiple_of(alignment.max(1))
-                .ok_or_else(|| Error::overflow("rounding a block up"))?;
-            // The older packing has room for every page of growing caches, whatever group they are of.
-            let room = grouping.block_bytes.filter(|_| own.layers.len() == 1).unwrap_or(0);
-            own.block_bytes.push(widest.max(room));
+            let block = own.block_on(rank, grouping, grouping.block)?;
+            let in_check = own.block_on(rank, grouping, grouping.block_in_check)?;
+            let rounded = |bytes: u64| {
+                let up = bytes.checked_next_multiple_of(alignment.max(1));
+                up.ok_or_else(|| Error::overflow("rounding a block up"))
+            };
+            own.block_bytes.push(rounded(block)?);
+            own.bytes_in_check.push(rounded(in_check)?);
         }
         own.shown = fullest(&own.block_bytes);
         Ok(own)
@@ -61,6 +63,11 @@ impl Ranks {
     /// Bytes of one block on each rank.
     pub(super) fn block_bytes(&self) -> &[u64] {
         &self.block_bytes
+    }
+
+    /// Bytes of one block on each rank as the fit check takes them.
+    pub(super) fn bytes_in_check(&self) -> &[u64] {
+        &self.bytes_in_check
     }
 
     /// The layers of the rank that figures are of, where there are several.
@@ -90,6 +97,26 @@ impl Ranks {
     /// An overflow.
     pub(super) fn width_on_shown(&self, group: &Group) -> Result<u64> {
         self.width_on(self.shown, group)
+    }
+
+    /// Pages that a block of that rank has room for; `None` where it is as wide as its widest group.
+    ///
+    /// # Errors
+    ///
+    /// An overflow.
+    pub(super) fn room_on_shown(&self, grouping: &Grouping) -> Result<Option<Vec<Room>>> {
+        room(&grouping.groups, grouping.block, |layer| self.has(self.shown, layer))
+    }
+
+    fn block_on(&self, rank: usize, grouping: &Grouping, packing: PackedBlock) -> Result<u64> {
+        if let Some(rooms) = room(&grouping.groups, packing, |layer| self.has(rank, layer))? {
+            return room_bytes(&rooms);
+        }
+        let mut widest = 0;
+        for group in &grouping.groups {
+            widest = self.width_on(rank, group)?.max(widest);
+        }
+        Ok(widest)
     }
 
     fn width_on(&self, rank: usize, group: &Group) -> Result<u64> {

@@ -1,7 +1,6 @@
 //! What changed between versions of vLLM, as differences from the newest.
 
 use crate::engine::Engine;
-use crate::engine::name::shown;
 
 /// The rules of one version. [`Rules::NEWEST`] is 0.33; older versions are that with the changes of
 /// [`Rules::of`] undone.
@@ -15,8 +14,9 @@ pub(super) struct Rules {
     pub(super) batches_in_flight: bool,
     /// The token line is concurrency × longest length; else blocks ÷ groups × smallest block.
     pub(super) group_aware_token_line: bool,
-    /// A block of packed pages is as wide as its widest group; else it has room for one page of every size.
-    pub(super) widest_packed_block: bool,
+    /// How wide a block of packed pages is, and how wide the fit check takes it to be.
+    pub(super) packed_block: PackedBlock,
+    pub(super) packed_block_in_check: PackedBlock,
     /// The fit check leaves one block out, the one that the pool never hands out.
     pub(super) null_block_in_check: bool,
     /// Gated DeltaNet exports states inside a prefill, which takes one more page in align mode.
@@ -88,8 +88,10 @@ pub(super) struct Rules {
     pub(super) one_capacity_line: bool,
     /// What becomes of pages of several sizes.
     pub(super) unequal_pages: UnequalPages,
-    /// Context-parallel ranks can share the tokens beside states that prefixes keep.
-    pub(super) shares_beside_states: bool,
+    /// Where context-parallel ranks cannot share the tokens of several groups.
+    pub(super) unshared_groups: UnsharedGroups,
+    /// Where FP4 heads are read.
+    pub(super) nvfp4_heads: Nvfp4Heads,
     /// A batch must have room for a block where prefixes keep the last state (`validate_block_size`).
     pub(super) block_in_batch: bool,
     /// Sparse latents have a record of FP4.
@@ -111,6 +113,19 @@ pub(super) enum FitCheck {
     Layers,
 }
 
+/// How wide a block is in which pages of several sizes lie side by side.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum PackedBlock {
+    /// A page of every size of the growing caches, as often as any group has layers of one size (`layer_tuple_page_bytes` ×
+    /// `num_layer_tuples`).
+    EverySize,
+    /// Pages of each size, as many as the group has that has most layers of it (`_bucket_layers_by_page_size`).
+    MostOfEachSize,
+    /// As wide as the widest group (`_get_packed_kv_cache_layout`).
+    #[default]
+    Widest,
+}
+
 /// GPUs on which the FP8 flag means the scaled row for sparse latents: those where `FlashMLA` reads them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ScaledRows {
@@ -119,6 +134,27 @@ pub(super) enum ScaledRows {
     /// And `SM10x` where a rank has more query heads than these (`_get_backend_priorities` of `platforms/cuda.py`).
     OnSm100Above(u64),
     /// All.
+    Everywhere,
+}
+
+/// Several groups whose tokens context-parallel ranks cannot share.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum UnsharedGroups {
+    /// Those of which prefixes are kept (`HybridKVCacheCoordinator`).
+    WithPrefixes,
+    /// All (`resolve_kv_cache_block_sizes` of `v1/core/kv_cache_utils.py`).
+    All,
+    None,
+}
+
+/// GPUs on which a back end reads K/V heads in FP4.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Nvfp4Heads {
+    /// The flag is there, and every launch with it ends.
+    Nowhere,
+    /// `SM10x`.
+    OnSm100,
+    /// And the others, but for heads of 64 values and for context-parallel ranks.
     Everywhere,
 }
 
@@ -137,90 +173,14 @@ pub(super) enum UnequalPages {
     WholeWindows,
 }
 
-/// Model classes that are gone, with the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of
-/// `models/registry.py`).
-const GONE: &[(&str, &[u32])] = &[
-    ("AquilaForCausalLM", &[0, 24]),
-    ("AquilaModel", &[0, 24]),
-    ("ArcticForCausalLM", &[0, 28]),
-    ("BaiChuanForCausalLM", &[0, 23]),
-    ("BaichuanForCausalLM", &[0, 23]),
-    ("BambaForCausalLM", &[0, 23]),
-    ("Dots1ForCausalLM", &[0, 23]),
-    ("Grok1ForCausalLM", &[0, 24]),
-    ("Grok1ModelForCausalLM", &[0, 24]),
-    ("InternLMForCausalLM", &[0, 23]),
-    ("JAISLMHeadModel", &[0, 22]),
-    ("MPTForCausalLM", &[0, 28]),
-    ("MiniMaxForCausalLM", &[0, 23]),
-    ("MiniMaxM1ForCausalLM", &[0, 23]),
-    ("MiniMaxText01ForCausalLM", &[0, 23]),
-    ("MllamaForConditionalGeneration", &[0, 10]),
-    ("MotifForCausalLM", &[0, 10]),
-    ("MptForCausalLM", &[0, 28]),
-    ("OuroForCausalLM", &[0, 26]),
-    ("PersimmonForCausalLM", &[0, 25]),
-    ("Phi3SmallForCausalLM", &[0, 9]),
-    ("Phi4FlashForCausalLM", &[0, 10]),
-    ("Plamo2ForCausalLM", &[0, 26]),
-    ("QWenLMHeadModel", &[0, 23]),
-    ("RWForCausalLM", &[0, 28]),
-    ("TeleChatForCausalLM", &[0, 25]),
-    ("XverseForCausalLM", &[0, 23]),
-];
-
-/// Model classes that came later than 0.11, with the last version read that has none of their own (`models/registry.py` of the releases
-/// 0.11.0 to 0.20 and from 0.26 on).
-const NOT_YET: &[(&str, &[u32])] = &[
-    ("BailingMoeV2_5ForCausalLM", &[0, 16]),
-    ("BailingMoeV3ForCausalLM", &[0, 27]),
-    ("Cohere2MoeForCausalLM", &[0, 20]),
-    ("DeepseekV4ForCausalLM", &[0, 19]),
-    ("ExaoneMoeForCausalLM", &[0, 26]),
-    ("Gemma4ForCausalLM", &[0, 18]),
-    ("Gemma4ForConditionalGeneration", &[0, 18]),
-    ("Glm4MoeLiteForCausalLM", &[0, 14]),
-    ("Glm5NextForConditionalGeneration", &[0, 29]),
-    ("GlmMoeDsaForCausalLM", &[0, 15]),
-    ("HYV3ForCausalLM", &[0, 19]),
-    ("KimiLinearForCausalLM", &[0, 11, 0]),
-    ("Lfm2MoeForCausalLM", &[0, 11, 0]),
-    ("MiMoV2FlashForCausalLM", &[0, 13]),
-    ("MiniMaxM2ForCausalLM", &[0, 11, 0]),
-    ("NanbeigeForCausalLM", &[0, 29]),
-    ("OlmoHybridForCausalLM", &[0, 17]),
-    ("OuroForCausalLM", &[0, 11, 0]),
-    ("Qwen3_5ForCausalLM", &[0, 26]),
-    ("Qwen3_5ForConditionalGeneration", &[0, 16]),
-    ("Qwen3_5MoeForCausalLM", &[0, 26]),
-    ("Qwen3_5MoeForConditionalGeneration", &[0, 16]),
-    ("Step3p5ForCausalLM", &[0, 14]),
-];
-
-/// The last version of vLLM known not to have `class` yet, where `engine` is no newer.
-pub(super) fn last_version_without(class: &str, engine: &Engine) -> Option<String> {
-    let (_, last) = NOT_YET.iter().find(|(later, _)| *later == class)?;
-    (!engine.at_least(&next_to(last)?)).then(|| shown(last))
-}
-
-/// The last version of vLLM that had `class`, where `engine` no longer has it.
-pub(super) fn last_version_with(class: &str, engine: &Engine) -> Option<String> {
-    let (_, last) = GONE.iter().find(|(gone, _)| *gone == class)?;
-    engine.at_least(&next_to(last)?).then(|| shown(last))
-}
-
-fn next_to(version: &[u32]) -> Option<Vec<u32>> {
-    let (last, before) = version.split_last()?;
-    Some([before, &[last + 1]].concat())
-}
-
 impl Rules {
     /// vLLM 0.33: `v1/core/kv_cache_planning.py`, `v1/kv_cache_interface.py`, `platforms/interface.py`, and answers of
     /// its planner.
     const NEWEST: Self = Self {
         batches_in_flight: true,
         group_aware_token_line: true,
-        widest_packed_block: true,
+        packed_block: PackedBlock::Widest,
+        packed_block_in_check: PackedBlock::Widest,
         null_block_in_check: true,
         gdn_checkpoints: true,
         mamba2_checkpoints: true,
@@ -257,7 +217,8 @@ impl Rules {
         fit_check: FitCheck::Groups,
         one_capacity_line: true,
         unequal_pages: UnequalPages::WholeWindows,
-        shares_beside_states: true,
+        unshared_groups: UnsharedGroups::None,
+        nvfp4_heads: Nvfp4Heads::Everywhere,
         block_in_batch: false,
         sparse_nvfp4: true,
         blocks: &[],
@@ -278,6 +239,7 @@ impl Rules {
             rules.mamba2_checkpoints = false;
             rules.no_all_mode = false;
             rules.glm_fp8_on_sm100 = false;
+            rules.nvfp4_heads = Nvfp4Heads::OnSm100;
         }
         if before(&[0, 31]) {
             rules.wide_fp8_blocks = false;
@@ -290,7 +252,7 @@ impl Rules {
             rules.newer_runner = false;
             rules.kda_checkpoints = false;
             rules.null_block_in_check = false;
-            rules.widest_packed_block = false;
+            rules.packed_block_in_check = PackedBlock::EverySize;
         }
         if before(&[0, 28]) {
             rules.retained_tokens = false;
@@ -301,6 +263,7 @@ impl Rules {
         }
         if before(&[0, 27]) {
             rules.latents_of_128 = false;
+            rules.packed_block = PackedBlock::MostOfEachSize;
             rules.unequal_pages = UnequalPages::PaddedStates;
             rules.block_in_batch = true;
         }
@@ -308,13 +271,17 @@ impl Rules {
         if before(&[0, 26]) {
             rules.batches_in_flight = false;
             rules.unequal_pages = UnequalPages::PaddedHeads;
+            rules.unshared_groups = UnsharedGroups::All;
         }
         if before(&[0, 24]) {
             rules.unequal_pages = UnequalPages::LargerBlocks;
         }
-        // 0.20 has the assertion and 0.26 has not; between them nothing was read.
+        // 0.20.0 raises; 0.21 has no wheel and its kernels were not read.
         if before(&[0, 21]) {
-            rules.shares_beside_states = false;
+            rules.nvfp4_heads = Nvfp4Heads::Nowhere;
+        }
+        if before(&[0, 23]) {
+            rules.packed_block = PackedBlock::EverySize;
         }
         if before(&[0, 22]) {
             rules.drafts_of_all_states = false;
@@ -341,6 +308,7 @@ impl Rules {
         }
         if before(&[0, 20]) {
             rules.nemotron_f32_state = false;
+            rules.unshared_groups = UnsharedGroups::WithPrefixes;
             rules.values_as_wide_as_stated = false;
             // Users' logs of 0.19 have the line from `config.py`, those of 0.20 from `interface.py`.
             rules.aligned_by_kernels = false;
@@ -405,7 +373,15 @@ mod tests {
         assert!(of("vllm@0.21").group_aware_token_line && !of("vllm@0.20").group_aware_token_line);
         assert!(of("vllm@0.20.2").group_aware_token_line && !of("vllm@0.20.0").group_aware_token_line);
         assert!(of("vllm@0.29").null_block_in_check && !of("vllm@0.28").null_block_in_check);
-        assert!(of("vllm@0.29").widest_packed_block && !of("vllm@0.28").widest_packed_block);
+        let packed =
+            ["0.22", "0.23", "0.26", "0.27", "0.28", "0.29"].map(|version| of(&format!("vllm@{version}")));
+        let (every, most, widest) =
+            (PackedBlock::EverySize, PackedBlock::MostOfEachSize, PackedBlock::Widest);
+        assert_eq!(packed.map(|rules| rules.packed_block), [every, most, most, widest, widest, widest]);
+        assert_eq!(
+            packed.map(|rules| rules.packed_block_in_check),
+            [every, every, every, every, every, widest]
+        );
         assert!(of("vllm@0.32").mamba2_checkpoints && !of("vllm@0.31").mamba2_checkpoints);
         assert!(of("vllm@0.32").no_all_mode && !of("vllm@0.31").no_all_mode);
         assert!(!of("vllm@0.32").gdn_checkpoints);
@@ -416,23 +392,5 @@ mod tests {
         assert!(of("vllm@0.14").chunks_apart && !of("vllm@0.13").chunks_apart);
         assert!(of("vllm@0.20").aligned_by_kernels && !of("vllm@0.19").aligned_by_kernels);
         assert!(of("vllm@0.20").nemotron_f32_state && !of("vllm@0.19").nemotron_f32_state);
-    }
-
-    #[test]
-    fn a_class_is_gone_after_its_last_version() {
-        let last = |class: &str, engine: &str| last_version_with(class, &engine.parse().unwrap());
-        assert_eq!(last("BambaForCausalLM", "vllm@0.24").as_deref(), Some("0.23"));
-        assert_eq!(last("BambaForCausalLM", "vllm@0.23.0"), None);
-        assert_eq!(last("MiniMaxM1ForCausalLM", "vllm").as_deref(), Some("0.23"));
-        assert_eq!(last("LlamaForCausalLM", "vllm"), None);
-        let without = |class: &str, engine: &str| last_version_without(class, &engine.parse().unwrap());
-        assert_eq!(without("DeepseekV4ForCausalLM", "vllm@0.19.1").as_deref(), Some("0.19"));
-        assert_eq!(without("DeepseekV4ForCausalLM", "vllm@0.20"), None);
-        assert_eq!(without("Gemma4ForCausalLM", "vllm@0.18.1").as_deref(), Some("0.18"));
-        assert_eq!(without("Gemma4ForCausalLM", "vllm@0.19.1"), None);
-        assert_eq!(without("Qwen3_5MoeForConditionalGeneration", "vllm@0.16.0").as_deref(), Some("0.16"));
-        assert_eq!(without("Qwen3_5MoeForConditionalGeneration", "vllm@0.17.1"), None);
-        assert_eq!(without("KimiLinearForCausalLM", "vllm@0.11.0").as_deref(), Some("0.11.0"));
-        assert_eq!(without("KimiLinearForCausalLM", "vllm@0.11.1"), None);
     }
 }

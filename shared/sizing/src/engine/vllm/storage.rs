@@ -5,10 +5,11 @@
 
 use super::Setup;
 use super::rules::ScaledRows;
-use crate::engine::formats::heads_by_default;
+use crate::architecture::{CheckpointKv, Exporter};
+use crate::engine::Quantity;
+use crate::engine::formats::{heads_by_default, is_followed, is_forced};
 use crate::engine::gpu::Family;
 use crate::engine::shard::shard_count;
-use crate::engine::{EngineKind, Quantity};
 use crate::fact::Fact;
 use crate::format::{IndexFormat, KvFormat, StateFormat};
 use crate::mixer::{
@@ -82,8 +83,21 @@ impl Setup<'_> {
 
     /// The format of K or V of heads, of which `own` is the setting.
     pub(super) fn side_format(&self, own: Option<KvFormat>) -> KvFormat {
-        own.or(self.settings.kv_dtype)
-            .unwrap_or_else(|| heads_by_default(self.architecture, EngineKind::Vllm))
+        let by_default = || heads_by_default(self.architecture, self.engine);
+        let set = own.or(self.settings.kv_dtype).filter(|_| !self.forces_checkpoint());
+        set.unwrap_or_else(by_default)
+    }
+
+    /// Whether K/V heads are in the checkpoint's format whatever is set.
+    pub(super) fn forces_checkpoint(&self) -> bool {
+        self.architecture.checkpoint_kv().is_some_and(|asked| is_forced(asked, self.engine))
+    }
+
+    /// What the checkpoint asks for latents, where this version follows it.
+    pub(super) fn latents_of_checkpoint(&self) -> Option<KvFormat> {
+        let of_latents =
+            |asked: &CheckpointKv| asked.exporter == Exporter::Modelopt && is_followed(*asked, self.engine);
+        self.architecture.checkpoint_kv().filter(of_latents).map(|asked| asked.format)
     }
 
     /// The format of latents: what is set, what the checkpoint asks for, FP8 for models of the class of GLM-5 on
@@ -92,9 +106,8 @@ impl Setup<'_> {
         if let Some((_, format)) = self.settings.latent_dtype() {
             return format;
         }
-        let asked = self.architecture.checkpoint_kv().and_then(|asked| asked.latents.as_ref());
-        if let Some(asked) = asked {
-            return asked.format;
+        if let Some(asked) = self.latents_of_checkpoint() {
+            return asked;
         }
         let turns_fp8 =
             matches!(self.architecture.model_type(), Some("glm_moe_dsa" | "glm5_next_text" | "glm5_next"))

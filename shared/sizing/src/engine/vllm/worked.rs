@@ -3,6 +3,7 @@
 use super::VllmPlan;
 use super::checkpoint::Checkpoint;
 use super::layers::LayerSet;
+use super::packed::Room;
 use super::parts::kind_of;
 use super::spec::{BlocksWorked, Bound, Kind};
 use crate::engine::share::times_requests;
@@ -144,8 +145,8 @@ impl VllmPlan<'_> {
 
     /// What a block is as wide as: `the widest group's pages: 21 layers × 37,440 B + 21 layers × 8,640 B`.
     pub(super) fn block_words(&self) -> Result<Option<String>> {
-        if let Some(block) = self.grouping.block_bytes.filter(|room| *room == self.widest_block()) {
-            return self.room_words(block).map(Some);
+        if let Some(rooms) = self.ranks.room_on_shown(&self.grouping)? {
+            return Ok(Some(room_words(&rooms)));
         }
         let (mut widest, mut of_widest) = (0, None);
         for group in &self.grouping.groups {
@@ -171,20 +172,6 @@ impl VllmPlan<'_> {
         let rounded =
             if self.widest_block() > widest { ", rounded up to whole pages of its kernels" } else { "" };
         Ok(Some(format!("{of}{sum}{rounded}")))
-    }
-
-    /// The older width: one page of every size of the growing caches, for every repeat of the layers' pattern.
-    fn room_words(&self, block: u64) -> Result<String> {
-        let mut sizes: Vec<u64> = Vec::new();
-        for set in self.grouping.groups.iter().flat_map(|group| &group.sets) {
-            let page = set.spec.page()?;
-            if set.spec.keeps_every_token() && !sizes.contains(&page) {
-                sizes.push(page);
-            }
-        }
-        let repeats = block / sizes.iter().sum::<u64>().max(1);
-        let each: Vec<String> = sizes.into_iter().map(group_digits).collect();
-        Ok(format!("room for a page of every size of growing caches: {repeats} × ({}) B", each.join(" + ")))
     }
 
     /// Blocks and bytes that narrower groups leave unused: `4 groups × 1,089 blocks × 131,072 B`.
@@ -223,6 +210,12 @@ impl VllmPlan<'_> {
         let blocks = self.grouping.groups.iter().map(|group| group.blocks(length, flight)).sum();
         crate::Bytes::new(self.widest_block()).times(blocks)?.times(self.batch)
     }
+}
+
+/// `room for pages of every size, which all groups share: 22 × 37,440 B + 21 × 8,640 B + 20 × 1,728 B`
+fn room_words(rooms: &[Room]) -> String {
+    let each = rooms.iter().map(|room| format!("{} × {} B", room.pages, group_digits(room.page)));
+    format!("room for pages of every size, which all groups share: {}", each.collect::<Vec<_>>().join(" + "))
 }
 
 impl Pages {
