@@ -153,6 +153,23 @@ fn fp4_that_vllm_does_not_start_with() {
     );
 }
 
+/// `MambaDType` has bfloat16 from 0.22 on; before, `auto` is what the checkpoint says (Qwen3.5: f32), f32 for Nemotron-H since 0.20
+/// (`DEFAULT_MAMBA_SSM_CACHE_DTYPE`), else the model's bfloat16.
+#[test]
+fn a_dtype_of_states_that_no_flag_says() {
+    let (bf16, refused) = ([("state_dtype", "bf16")], "state_dtype: bf16 is no type of states in");
+    check(&[
+        ("qwen3.5-27b", "vllm@0.21", &bf16, refused),
+        ("qwen3.5-27b", "vllm@0.22", &bf16, ""),
+        ("nemotron-h-8b", "vllm@0.20", &bf16, refused),
+        ("nemotron-h-8b", "vllm@0.22", &bf16, ""),
+        ("nemotron-h-8b", "vllm@0.19.1", &bf16, ""),
+        ("falcon-h1-34b", "vllm@0.21", &bf16, ""),
+        ("falcon-h1-34b", "vllm@0.21", &[("conv_dtype", "bf16")], ""),
+        ("falcon-h1-34b", "vllm@0.12", &[("conv_dtype", "f16")], "conv_dtype: f16 is no type of states"),
+    ]);
+}
+
 /// SGLang 0.5.23, `resolve_max_num_reqs`: a request takes 5 slots with the extra buffer, so 200 slots admit 40 of 256 requests, and 4
 /// none. The table has a row more, and `get_req_to_token_extra_context_len` 4 columns: 41 × 262,148 × 4 B.
 #[test]

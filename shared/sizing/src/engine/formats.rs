@@ -3,11 +3,11 @@
 use super::dtype::dtype_in;
 use super::{Engine, EngineKind, Query, has_setting};
 use crate::architecture::{Architecture, CheckpointKv, Exporter};
-use crate::format::{KvFormat, StateFormat};
+use crate::format::KvFormat;
 use crate::{Error, Result};
 
 /// Formats that a flag takes, each from a version on.
-type Taken<F = KvFormat> = [(F, &'static [u32])];
+type Taken = [(KvFormat, &'static [u32])];
 
 /// vLLM's `--kv-cache-dtype` (`CacheDType` of `config/cache.py`, 0.11 to 0.33). 0.11.0 has the scaled record behind its flag
 /// `fp8`.
@@ -21,10 +21,6 @@ const VLLM: &Taken = &[
     (KvFormat::Int4PerTokenHead, &[0, 25]),
     (KvFormat::Nvfp4, &[0, 20]),
 ];
-
-/// vLLM's `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype` (`MambaDType` of `config/cache.py`).
-const VLLM_STATES: &Taken<StateFormat> =
-    &[(StateFormat::F32, &[]), (StateFormat::F16, &[0, 13]), (StateFormat::Bf16, &[0, 22])];
 
 /// What vLLM follows of checkpoints, each from a version on: `resolve_kv_cache_dtype_string` of `utils/torch_utils.py` (0.14, and NVFP4
 /// since 0.20), which asks FP8 schemes for static scales, and `Attention.__init__` for `compressed-tensors` (0.15).
@@ -115,28 +111,7 @@ pub(super) fn check(query: &Query<'_>) -> Result<()> {
             return Err(Error::setting(name, refusal(query, format, of_version())));
         }
     }
-    states(query)?;
     one_format(query)
-}
-
-/// Refuses a dtype of states that this version of vLLM has no word for and that `auto`, the model's, is not.
-fn states(query: &Query<'_>) -> Result<()> {
-    if query.engine.kind() != EngineKind::Vllm {
-        return Ok(());
-    }
-    let auto = dtype_in(query.architecture, EngineKind::Vllm).format;
-    let lacks = |format: StateFormat| {
-        let taken = |(known, first): &(StateFormat, &[u32])| *known == format && query.engine.at_least(first);
-        format != auto && !VLLM_STATES.iter().any(taken)
-    };
-    let asked = [("state_dtype", query.settings.state_dtype), ("conv_dtype", query.settings.conv_dtype)];
-    for (name, format) in asked {
-        let Some(format) = format.filter(|format| lacks(*format)) else { continue };
-        let what =
-            format!("{} is no type of states in {}; set f32, or leave it out", format.name(), query.engine);
-        return Err(Error::setting(name, what));
-    }
-    Ok(())
 }
 
 fn refusal(query: &Query<'_>, format: KvFormat, taken: impl Iterator<Item = KvFormat>) -> String {

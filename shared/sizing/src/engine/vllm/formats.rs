@@ -4,23 +4,27 @@ use super::Setup;
 use super::rules::Nvfp4Heads;
 use crate::engine::formats::is_followed;
 use crate::engine::gpu::Family;
-use crate::format::KvFormat;
+use crate::format::{KvFormat, StateFormat};
 use crate::mixer::{Generation, Heads, Mixer};
 use crate::warning::Warning;
 use crate::{Error, Result};
 
+/// `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype`, each from a version on (`MambaDType` of `config/cache.py`).
+const STATES: [(StateFormat, &[u32]); 3] =
+    [(StateFormat::F32, &[]), (StateFormat::F16, &[0, 13]), (StateFormat::Bf16, &[0, 22])];
 /// Where a checkpoint asks for its K/V format.
 const CHECKPOINT: &str = "quantization_config";
 /// Widths of heads that `FlashInfer` takes, which alone reads FP4 heads (`get_supported_head_sizes`, 0.22 to 0.33).
 const FLASHINFER_WIDTHS: [u64; 4] = [64, 128, 256, 512];
 
 impl Setup<'_> {
-    /// Refuses FP4 where no launch starts with it.
+    /// Refuses FP4 where no launch starts with it, and dtypes of states that this version has no word for.
     ///
     /// # Errors
     ///
     /// The setting, or that the checkpoint asks for it.
     pub(super) fn check_formats(&self) -> Result<()> {
+        self.check_states()?;
         self.check_latents()?;
         if self.rules.nvfp4_heads == Nvfp4Heads::Nowhere && self.fp4_heads().next().is_some() {
             let what = "this version of vLLM takes nvfp4, but has no kernels for it and refuses to start; set kv_dtype to fp8 or \
@@ -28,6 +32,38 @@ impl Setup<'_> {
             return Err(Error::setting(self.names_heads_format(), what));
         }
         Ok(())
+    }
+
+    /// A dtype of states that is no word of this version's flags and not what it keeps without one either.
+    fn check_states(&self) -> Result<()> {
+        let lacks = |format: StateFormat| {
+            !STATES.iter().any(|(known, first)| *known == format && self.engine.at_least(first))
+        };
+        let refuse = |name, format: StateFormat| {
+            let what = format!(
+                "{} is no type of states in {}; set f32, or leave it out",
+                format.name(),
+                self.engine
+            );
+            Err(Error::setting(name, what))
+        };
+        let mut unset: Vec<StateFormat> = self
+            .mixers()
+            .filter_map(|mixer| match mixer {
+                Mixer::Recurrent(recurrent) => Some(self.unset_recurrent_dtype(&recurrent.recurrence)),
+                _ => None,
+            })
+            .collect();
+        if unset.is_empty() {
+            unset.push(self.model_dtype);
+        }
+        match (self.settings.state_dtype, self.settings.conv_dtype) {
+            (Some(format), _) if lacks(format) && unset.iter().any(|unset| *unset != format) => {
+                refuse("state_dtype", format)
+            }
+            (_, Some(format)) if lacks(format) && format != self.model_dtype => refuse("conv_dtype", format),
+            _ => Ok(()),
+        }
     }
 
     /// `validate_nvfp4_kv_cache_with_mla` of `config/vllm.py`; sparse latents have a record of their own from 0.30 on

@@ -41,7 +41,7 @@ use group::{Grouping, Policy};
 use layers::{Blocks, LayerSet};
 pub(super) use length::default_length;
 use ranks::Ranks;
-use rules::{FitCheck, Rules};
+use rules::{FitCheck, PackedBlock, Rules};
 use spec::Flight;
 
 /// The model and the settings, with what the engine assumes where nothing is set.
@@ -123,6 +123,11 @@ impl<'q> VllmPlan<'q> {
         warnings.extend(shown_rank(ranks.layers(), ranks.block_bytes()));
         let flight = flight(query, rules, &grouping, &mut warnings);
         setup.check_layout(&grouping, flight, blocks.attention)?;
+        if grouping.block != PackedBlock::Widest {
+            let what = "this version prints how many requests fit by their bytes; their blocks are more, since groups are of \
+                        different widths, and fewer requests fit";
+            warnings.push(Warning::new("max_model_len", what));
+        }
         let has_states = grouping.groups.iter().flat_map(|group| &group.sets).any(|set| set.spec.is_state());
         Ok(Self {
             settings,

@@ -212,11 +212,17 @@ impl Setup<'_> {
 
     /// Storage of recurrent state: what is set, what the checkpoint asks, or the engine's own choice for the mixer.
     pub(super) fn recurrent_dtype(&self, recurrence: &Recurrence) -> StateFormat {
-        if !self.rules.delta_state_apart && matches!(recurrence, Recurrence::GatedDeltaNet { .. }) {
+        let set = self.settings.state_dtype.filter(|_| !self.follows_convolution(recurrence));
+        set.unwrap_or_else(|| self.unset_recurrent_dtype(recurrence))
+    }
+
+    /// The same where nothing is set for it.
+    pub(super) fn unset_recurrent_dtype(&self, recurrence: &Recurrence) -> StateFormat {
+        if self.follows_convolution(recurrence) {
             return self.settings.conv_dtype.unwrap_or(self.model_dtype);
         }
-        let of_checkpoint = || self.architecture.recurrent_dtype().filter(|_| self.rules.checkpoint_states);
-        if let Some(format) = self.settings.state_dtype.or_else(of_checkpoint) {
+        let of_checkpoint = self.architecture.recurrent_dtype().filter(|_| self.rules.checkpoint_states);
+        if let Some(format) = of_checkpoint {
             return format;
         }
         let nemotron = self.architecture.model_type() == Some("nemotron_h");
@@ -225,6 +231,10 @@ impl Setup<'_> {
             _ if nemotron && self.rules.nemotron_f32_state => StateFormat::F32,
             _ => self.model_dtype,
         }
+    }
+
+    fn follows_convolution(&self, recurrence: &Recurrence) -> bool {
+        !self.rules.delta_state_apart && matches!(recurrence, Recurrence::GatedDeltaNet { .. })
     }
 
     /// All state of one recurrent layer on one rank.
