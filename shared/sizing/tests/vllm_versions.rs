@@ -321,8 +321,8 @@ fn what_a_version_does_with_a_checkpoints_format_is_told() {
 }
 
 /// Answers of `get_kv_cache_groups`, `get_kv_cache_config_from_groups`, `get_max_concurrency_for_kv_cache_config` and
-/// `_max_memory_usage_bytes_from_groups` of these releases, run with the cache specs of DeepSeek-V4, 131,072 tokens, batches of 8,192 (two
-/// in flight from 0.26 on) and 40 GB. Blocks by hand: 22 × 47,808 B up to 0.22, 22 × 37,440 + 21 × 8,640 + 20 × 1,728 B up to 0.26, then
+/// `_max_memory_usage_bytes_from_groups` of these releases (`tests/oracle/ask_packed.py`), run with the cache specs of DeepSeek-V4, 131,072
+/// tokens, batches of 8,192 (two in flight from 0.26 on) and 40 GB. Blocks by hand: 22 × 47,808 B up to 0.22, 22 × 37,440 + 21 × 8,640 + 20 × 1,728 B up to 0.26, then
 /// 21 × (37,440 + 8,640) + 20 × 1,728 B; of V4-Pro 31 × 37,440 + 30 × 8,640 + 31 × 1,728 B in 0.23.
 #[test]
 fn packed_blocks_follow_the_release() {
