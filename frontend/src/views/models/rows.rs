@@ -1,8 +1,8 @@
 use kvscope_charts::figures::Table;
 use kvscope_protocol::{ListView, ModelColumn};
 use kvscope_sizing::{
-    Architecture, Bytes, BytesPerToken, CatalogueEntry, Settings, StateModel, Tokens, UnitSystem, catalogue,
-    group_digits, sort_short,
+    Bytes, BytesPerToken, CatalogueEntry, Settings, StateModel, Tokens, UnitSystem, catalogue, group_digits,
+    sort_short,
 };
 use serde_json::Value;
 
