@@ -103,6 +103,9 @@ pub(crate) enum Exporter {
     Modelopt,
     /// It asks for layers with K/V heads.
     CompressedTensors,
+    /// A checkpoint of FP8 weights by the method `fp8`, whose K/V field SGLang alone reads (0.5.23,
+    /// `layers/quantization/fp8.py`).
+    PlainFp8,
 }
 
 /// What belongs to the whole model.

@@ -175,17 +175,20 @@ fn sglang_reserves_every_state_slot_of_a_request() {
     assert_eq!(figure(&architecture, "sglang", &given, "max_running_requests"), 8.0);
 }
 
-/// `configure_kv_cache_dtype` of SGLang: `ModelOpt`'s FP8 K/V is followed where nothing is set, other names are not:
-/// 32 × 2 × 8 × 128 B and twice that.
+/// `configure_kv_cache_dtype` of SGLang: the FP8 K/V of `ModelOpt`'s and of plain FP8 configs (`Fp8Config.from_config`) is
+/// followed where nothing is set, other names are not: 32 × 2 × 8 × 128 B and twice that. vLLM reads `ModelOpt`'s alone.
 #[test]
 fn sglang_follows_the_fp8_of_a_checkpoint() {
-    let slope = |algorithm: &str, pairs: &[(&str, &str)]| {
+    let of = |engine: &str, method: &str, algorithm: &str, pairs: &[(&str, &str)]| {
         let mut config: serde_json::Value = serde_json::from_str(LLAMA_8B).unwrap();
         config["torch_dtype"] = "bfloat16".into();
         config["quantization_config"] =
-            serde_json::json!({"quant_method": "modelopt", "kv_cache_quant_algo": algorithm});
-        figure(&read_config(&config.to_string()).unwrap(), "sglang", pairs, "slope_bytes_per_token")
+            serde_json::json!({"quant_method": method, "kv_cache_quant_algo": algorithm});
+        figure(&read_config(&config.to_string()).unwrap(), engine, pairs, "slope_bytes_per_token")
     };
+    let slope = |algorithm: &str, pairs: &[(&str, &str)]| of("sglang", "modelopt", algorithm, pairs);
+    assert_eq!(of("sglang", "fp8", "FP8", &[]), 65_536.0);
+    assert_eq!(of("vllm", "fp8", "FP8", &[]), 131_072.0);
     assert_eq!(slope("FP8", &[]), 65_536.0);
     assert_eq!(slope("NVFP4", &[]), 131_072.0);
     assert_eq!(slope("FP8", &[("kv_dtype", "bf16")]), 131_072.0);

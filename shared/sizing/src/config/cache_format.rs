@@ -28,6 +28,7 @@ pub(super) fn checkpoint_kv(
     let Some(config) = value.as_object() else { return Err(Error::field(path, "expected an object")) };
     let exporter = match config.get("quant_method").and_then(Value::as_str).unwrap_or_default() {
         "compressed-tensors" => Exporter::CompressedTensors,
+        "fp8" => Exporter::PlainFp8,
         other if other.starts_with("modelopt") => Exporter::Modelopt,
         _ => return Ok(None),
     };
@@ -38,6 +39,7 @@ pub(super) fn checkpoint_kv(
             vec![(&nested, SCHEME), (&outer, SCHEME), (&nested, ALGORITHM), (&outer, ALGORITHM)]
         }
         Exporter::CompressedTensors => vec![(&outer, SCHEME)],
+        Exporter::PlainFp8 => vec![(&outer, ALGORITHM)],
     };
     let stated = places.into_iter().find_map(|((prefix, map), key)| {
         let value = map.and_then(|map| map.get(key)).filter(|value| says_anything(value))?;
@@ -50,8 +52,11 @@ pub(super) fn checkpoint_kv(
     warnings.push(Warning::new(
         path,
         format!(
-            "asks for {format} K/V: where kv_dtype is not set vLLM follows it by its release, SGLang for ModelOpt's FP8, others do \
-             not"
+            "asks for {format} K/V: where kv_dtype is not set {}, others do not",
+            match exporter {
+                Exporter::PlainFp8 => "SGLang follows it",
+                _ => "vLLM follows it by its release, SGLang for ModelOpt's FP8",
+            }
         ),
     ));
     Ok(Some(asked))
@@ -69,7 +74,7 @@ fn says_anything(value: &Value) -> bool {
 
 fn asked(value: &Value, exporter: Exporter) -> Option<CheckpointKv> {
     let (format, is_static) = match value {
-        Value::String(name) if exporter == Exporter::Modelopt => (named(name)?, true),
+        Value::String(name) if exporter != Exporter::CompressedTensors => (named(name)?, true),
         Value::Object(scheme) => {
             (scheme_format(scheme, exporter)?, scheme.get("dynamic").and_then(Value::as_bool) == Some(false))
         }

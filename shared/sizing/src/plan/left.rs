@@ -207,7 +207,7 @@ mod tests {
             ("h300:8", "gpu: "),
             ("h200:0", "count: 0 is outside"),
             ("h200:x", "count: "),
-            ("h200:8:fp7", "dtype: "),
+            ("h200:8:fp7", "weight-dtype: "),
         ] {
             let error = key.parse::<Gpus>().unwrap_err().to_string();
             assert!(error.starts_with(what), "{error}");

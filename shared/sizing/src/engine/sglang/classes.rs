@@ -247,10 +247,10 @@ fn forced_page(architecture: &Architecture) -> Option<u64> {
 }
 
 /// FP8 where nothing is set and the checkpoint's exporter names it for K/V; every other name leaves the model's dtype
-/// (`configure_kv_cache_dtype`, which reads `kv_cache_quant_algo` of `ModelOpt`'s configs).
+/// (`configure_kv_cache_dtype`, which reads `kv_cache_quant_algo` of `ModelOpt`'s and of plain FP8 configs).
 fn checkpoint_format(architecture: &Architecture) -> Option<KvFormat> {
     let asked = architecture.checkpoint_kv()?;
-    (asked.exporter == Exporter::Modelopt && asked.format == KvFormat::Fp8).then_some(asked.format)
+    (asked.exporter != Exporter::CompressedTensors && asked.format == KvFormat::Fp8).then_some(asked.format)
 }
 
 /// Whether layers keep a latent without an indexer.
