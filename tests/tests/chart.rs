@@ -41,6 +41,44 @@ fn every_ending_gives_its_file_and_equal_input_equal_bytes() {
     assert_eq!(left.len(), 18, "two files for each and nothing else: {left:?}");
 }
 
+/// The last row of a replay's figure has the shares that the plan prints.
+#[test]
+fn a_replay_is_a_figure_with_the_figures_of_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = ["qwen3.5-9b", "--synthetic", "500", "--tier", "gpu=20GB", "--tier", "host=40GB"];
+    let draw = |name: &str| {
+        let file = folder.path().join(name);
+        let finished = kvscope([&["chart", "replay"], &asked[..], &["-o", file.to_str().unwrap()]].concat());
+        assert_eq!(finished.status, Some(0), "{name}: {}", finished.stderr);
+        String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned()
+    };
+    let plan = kvscope([&["plan", "simulate"], &asked[..], &["--json"]].concat());
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    let document: Value = serde_json::from_str(&draw("replay.json")).unwrap();
+    let last = |of: &str, line: &str| {
+        let mut rows = document["rows"].as_array().unwrap().iter();
+        let row = rows.rfind(|row| row["of"] == of && row["line"] == line);
+        let row = row.unwrap_or_else(|| panic!("no {of} of {line}"));
+        assert_eq!(row["requests"], 500);
+        row["value"].as_f64().unwrap()
+    };
+    for (line, counts) in [("taken over", "lru"), ("Belady's rule", "optimum")] {
+        let share = 100.0 * plan[0][counts]["hit_rate"].as_f64().unwrap();
+        assert!((last("percent", line) - share).abs() < 1e-9, "{line}");
+    }
+    assert_eq!(Some(last("evicted", "gpu: blocks")), plan[0]["tiers"][0]["evicted_blocks"].as_f64());
+    assert!(draw("replay.svg").contains("Bytes held"));
+    let link = document["link"].as_str().unwrap();
+    let (view, notices) = ViewState::from_query(link.trim_start_matches('?'));
+    assert!(notices.is_empty(), "{link}");
+    assert_eq!(view.plans.given.text("tiers"), Some("gpu=20GB;host=40GB"));
+    // Two versions are two replays.
+    let finished =
+        kvscope(["chart", "replay", "qwen3-8b", "qwen3.5-9b", "--synthetic=9", "--tier=g=1GB", "-o=a.svg"]);
+    assert_eq!(finished.status, Some(2));
+    assert!(finished.stderr.contains("give one version"), "{}", finished.stderr);
+}
+
 #[test]
 fn a_figure_has_the_numbers_of_size_and_a_link_to_the_same_view() {
     let folder = tempfile::tempdir().unwrap();

@@ -180,7 +180,7 @@ fn bad_input_is_one_sentence() {
         (&["simulate", "qwen3-8b", "--synthetic=5", "--tier=gpu=1kB"], "tier: "),
         (
             &["simulate", "qwen3-8b", "--synthetic=5", "--tier=gpu=9GB", "--block=2M"],
-            "block: 2000000 tokens are no block",
+            "block: more than 1,048,576 tokens are no block; give fewer",
         ),
         (
             &[

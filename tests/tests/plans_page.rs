@@ -281,8 +281,8 @@ mod in_chromium {
             assert!(page.text(".moved").await.contains("To "), "{plan}");
             let height = "return document.querySelector('canvas[data-figure=\"plan\"]').height";
             let drawn = page.run(height, Vec::new()).await.as_u64();
-            assert_eq!(drawn > Some(100), plan != "simulate", "{plan}: {drawn:?}");
-            assert_eq!(page.has("[data-export=\"SVG\"]").await, plan != "simulate", "{plan}");
+            assert!(drawn > Some(100), "{plan}: {drawn:?}");
+            assert!(page.has("[data-export=\"SVG\"]").await, "{plan}");
         }
     }
 

@@ -365,7 +365,7 @@ fn links_and_prefills_without_a_time_are_refused() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(refused(&[], &[bad]).starts_with("prefill_seconds: "), "{bad}");
     }
-    assert!(refused(&[], &[]).starts_with("prefill_seconds: 0 for 1 lengths"));
+    assert!(refused(&[], &[]).starts_with("prefill_seconds: 0 for 1 length"));
 }
 
 /// Every answer on every GPU is finite: what JSON cannot hold would be null where a number has to be.

@@ -184,7 +184,7 @@ fn what_has_no_answer_is_a_sentence() {
     let plan = Ask { settings: &[("max_num_batched_tokens", "512")], ..Ask::of("qwen3.5-9b", [9000; 3]) };
     let plan = plan.try_plan().unwrap();
     assert!(plan.rule("vllm_blocks").is_none());
-    assert!(plan.warnings.iter().any(|warning| warning.to_string().contains("do not hold one block")));
+    assert!(plan.warnings.iter().any(|warning| warning.to_string().contains("holds no block of")));
     // Nothing shared is nothing saved, by every rule.
     let nothing = Ask::of("deepseek-v4-pro", [1000, 1000, 0]).try_plan().unwrap();
     assert!(

@@ -1,10 +1,11 @@
 //! Answers of plans as people read them, and what is drawn of them.
 
 use kvscope_sizing::engine::{Engine, EngineKind};
+use kvscope_sizing::plan::simulation::{Compare, Trace};
 use kvscope_sizing::plan::{
-    Given, LabelPlan, LineAxis, LineQuantity, Moving, Offloading, PlanKind, Subject, capacity_of,
+    Given, LabelPlan, LineAxis, LineQuantity, Moving, NamedTrace, Offloading, PlanKind, Subject, capacity_of,
     compression_of, cost_curve_of, cost_of, datasheet_tier, handover_curve_of, handover_of, label_of,
-    network_links, typed_links, typed_tiers,
+    network_links, simulation_of, typed_links, typed_tiers,
 };
 use kvscope_sizing::{Settings, Tokens, UnitSystem, find_entry};
 
@@ -137,6 +138,38 @@ fn lines_over_bandwidth_cross_where_the_plan_turns() {
     // B* = 3/4 × 20 GB/s = 120 Gbit/s.
     assert!((seconds(0, 120_000_000_000) - seconds(1, 120_000_000_000)).abs() < 1e-12);
     assert!(lines.places.last().unwrap() >= &800_000_000_000);
+}
+
+/// Three blocks in turn and room for two, as `simulation` has them by hand: of four blocks asked Belady's rule found one.
+#[test]
+fn a_replay_is_drawn_as_shares_bytes_and_evictions() {
+    let entry = find_entry("qwen3-8b").unwrap();
+    let architecture = entry.architecture().unwrap();
+    let subject = Subject::of(entry, &architecture);
+    let line = |block: &u64| {
+        format!(r#"{{"timestamp": 0, "input_length": 513, "output_length": 1, "hash_ids": [{block}]}}"#)
+    };
+    let replay = |blocks: &[u64]| {
+        let text: Vec<String> = blocks.iter().map(line).collect();
+        let trace = Trace::read(&text.join("\n"), Tokens::new(512)).unwrap();
+        let named = NamedTrace { label: "cycle".to_owned(), trace };
+        let (settings, given, optimum) = (Settings::default(), Given::default(), Compare::WithOptimum);
+        let tiers = ["gpu=2blocks"];
+        simulation_of(&subject, &settings, &named, &tiers, &given, optimum, Moving::Nothing).unwrap()
+    };
+    let lines = replay(&[7, 8, 9, 7, 8, 9]).lines().unwrap();
+    assert_eq!((lines.across, lines.at, lines.places.len()), (LineAxis::Served, 6, 6));
+    let names: Vec<&str> = lines.lines.iter().map(|line| line.name.as_str()).collect();
+    assert_eq!(names, ["taken over", "Belady's optimum", "full K/V there"]);
+    assert_eq!(lines.lines[1].values, [0.0, 0.0, 0.0, 25.0, 40.0, 100.0 * 2.0 / 6.0]);
+    let block = 147_456.0 * 512.0;
+    assert_eq!(lines.below[0].lines[0].values, [1.0, 2.0, 2.0, 2.0, 2.0, 2.0].map(|blocks| blocks * block));
+    assert_eq!(lines.below[1].lines[0].values, [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(lines.below[1].lines.len(), 1, "a model without states loses no checkpoint");
+    let one = replay(&[7]);
+    assert!(one.lines().is_none(), "one request is no line");
+    let sentence = one.sheet(UnitSystem::Decimal).sentence;
+    assert!(sentence.starts_with("1 request of qwen3-8b takes over 0.0 % of its blocks"), "{sentence}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use kvscope_sizing::plan::Moving;
-use kvscope_sizing::plan::simulation::{Compare, Rates, Replay, Simulation, StoreTier, Trace, simulate};
+use kvscope_sizing::plan::simulation::{
+    Compare, Moment, Rates, Replay, Simulation, StoreTier, Trace, simulate,
+};
 use kvscope_sizing::{Bytes, ComponentKind, Result, Settings, StateModel, Tokens, find_entry};
 use proptest::prelude::*;
 
@@ -65,6 +67,39 @@ fn a_cycle_defeats_the_least_recently_used() {
     assert!((found.tiers[0].mean_bytes.unwrap() / (QWEN3_BLOCK as f64) - 9.0 / 5.0).abs() < 1e-12);
     let all = replay("qwen3-8b", &cycle, &[tier("gpu", None)]);
     assert_eq!((all.lru.hit_blocks, best(&all), all.lru.hit_rate), (3, 3, Some(0.5)));
+}
+
+/// By hand: of 7 8 9 7 8 9 who knows the future never keeps 9, and finds the second 7 and 8; least recently used finds none and
+/// evicts a block from the third request on.
+#[test]
+fn moments_are_those_of_a_replay_by_hand() {
+    let cycle: [&[u64]; 6] = [&[7], &[8], &[9], &[7], &[8], &[9]];
+    let found = replay("qwen3-8b", &cycle, &[tier("gpu", Some(2 * QWEN3_BLOCK))]);
+    let of = |value: &dyn Fn(&Moment) -> u64| found.moments.iter().map(value).collect::<Vec<_>>();
+    assert_eq!(of(&|moment| moment.requests), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(of(&|moment| moment.asked_blocks), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(of(&|moment| moment.hit_blocks), [0; 6]);
+    assert_eq!(of(&|moment| moment.optimum_hit_blocks.unwrap()), [0, 0, 0, 1, 2, 2]);
+    assert_eq!(of(&|moment| moment.tiers[0].used_bytes / QWEN3_BLOCK), [1, 2, 2, 2, 2, 2]);
+    assert_eq!(of(&|moment| moment.tiers[0].evicted_blocks), [0, 0, 1, 2, 3, 4]);
+}
+
+/// However many requests, the last moment has the figures of the whole replay.
+#[test]
+fn the_last_moment_is_the_answer() {
+    let trace = Trace::synthetic(1234, Tokens::new(512), 7).unwrap();
+    let tiers = [tier("gpu", Some(40_000_000_000)), tier("host", Some(100_000_000_000))];
+    let found = try_replay("qwen3.5-9b", &trace, &tiers, 12).unwrap();
+    assert!((60..=121).contains(&found.moments.len()), "{}", found.moments.len());
+    let last = found.moments.last().unwrap();
+    assert_eq!(last.requests, 1234);
+    assert_eq!((last.asked_blocks, last.hit_blocks), (found.lru.asked_blocks, found.lru.hit_blocks));
+    assert_eq!(last.optimum_hit_blocks, Some(best(&found)));
+    for (tier, moment) in found.tiers.iter().zip(&last.tiers) {
+        assert_eq!(tier.evicted_blocks, moment.evicted_blocks);
+        assert_eq!(tier.evicted_checkpoints, moment.evicted_checkpoints);
+        assert!(moment.used_bytes <= tier.peak_bytes.get());
+    }
 }
 
 #[test]
@@ -254,7 +289,9 @@ fn what_has_no_answer_is_a_sentence() {
         read(&format!("{good}\n\n{}", line("1", 512, "[1, 2]"))).contains("line 3: 2 blocks of 512 tokens")
     );
     assert!(read(&line("-1", 512, "[1]")).contains("line 1: -0.001 s is no time"));
-    assert!(read(&line("0", 0, "[]")).contains("0 tokens in and 1 out are no request"));
+    assert!(
+        read(&line("0", 0, "[]")).contains("a prompt of 0 tokens and an answer of 1 token are no request")
+    );
     assert!(Trace::read(&good, Tokens::new(0)).unwrap_err().to_string().starts_with("block: "));
     assert!(Trace::synthetic(0, Tokens::new(512), 1).unwrap_err().to_string().starts_with("synthetic: "));
 
@@ -272,7 +309,7 @@ fn what_has_no_answer_is_a_sentence() {
             .starts_with("tier: gpu: holds less than one block")
     );
     let odd = Trace::read(&line("0", 1000, "[1]"), Tokens::new(1000)).unwrap();
-    assert!(error(&odd, "deepseek-v4-pro", &[tier("gpu", None)]).contains("cut a compression group of 128"));
+    assert!(error(&odd, "deepseek-v4-pro", &[tier("gpu", None)]).contains("cuts a compression group of 128"));
     for rates in [(0.0, 1.0), (1.0, f64::NAN)] {
         let asked = Replay {
             moving: Moving::Nothing,
@@ -283,7 +320,7 @@ fn what_has_no_answer_is_a_sentence() {
             rates: Some(Rates { prefill_tokens_per_second: rates.0, decode_tokens_per_second: rates.1 }),
             optimum: Compare::Alone,
         };
-        assert!(simulate(&asked).unwrap_err().to_string().contains("serve nothing"));
+        assert!(simulate(&asked).unwrap_err().to_string().contains("serves nothing"));
     }
 }
 

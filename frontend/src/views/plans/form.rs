@@ -17,7 +17,10 @@ pub(super) fn form(page: Page, plan: Memo<u64>) -> AnyView {
     let summary = move || {
         let _ = plan.get();
         page.view(|view| {
-            let first = view.plans.plan.fields().iter().take(2).map(|field| view.plans.value(field));
+            let first = view.plans.plan.fields().iter().take(2).map(|field| match view.plans.value(field) {
+                "" => format!("{} {}", field.label, field.absent),
+                value => value.to_owned(),
+            });
             first.collect::<Vec<_>>().join(", ")
         })
     };

@@ -128,7 +128,7 @@ impl StateOf {
         };
         let mut words = vec![format!("{}: {what}", self.version()?)];
         if let Some(n) = self.context()? {
-            words.push(format!("at {n} tokens"));
+            words.push(format!("at {}", n.counted()));
         }
         words.extend(self.with.iter().map(|(path, value)| format!("with {path} = {}", plain(value))));
         if let Some(kinds) = &self.kinds {

@@ -63,7 +63,7 @@ impl ChosenLink {
         }
         let seconds = self.start_seconds + self.alpha_seconds * blocks as f64 + bytes.get() as f64 / rate;
         if !seconds.is_finite() {
-            return Err(Error::setting("alpha", format!("{blocks} blocks take longer than can be said")));
+            return Err(Error::setting("alpha", "its blocks take longer than can be said"));
         }
         Ok(seconds)
     }
@@ -465,7 +465,8 @@ impl<'a> Prefill<'a> {
         match question.prefill {
             PrefillTime::Given(seconds) if seconds.len() < question.contexts.len() => {
                 let (given, lengths) = (seconds.len(), question.contexts.len());
-                let what = format!("{given} for {lengths} lengths; give one for each");
+                let lengths = crate::counted(lengths as u64, "length", "lengths");
+                let what = format!("{given} for {lengths}; give one for each");
                 Err(Error::setting("prefill_seconds", what))
             }
             PrefillTime::Given(seconds) => Ok(Self::Given(seconds)),

@@ -32,7 +32,8 @@ impl Ends {
 pub(super) fn aligned_steps(tokens: u64, block: u64, batch_tokens: u64, dropped: u64) -> Result<Vec<u64>> {
     let step = batch_tokens / block * block;
     if step == 0 {
-        let what = format!("{batch_tokens} tokens a step do not hold one block of {block}");
+        let what =
+            format!("a step of {} holds no block of {block}", crate::Tokens::new(batch_tokens).counted());
         return Err(Error::setting("max_num_batched_tokens", what));
     }
     let last = (tokens / block * block).saturating_sub(dropped);
@@ -141,6 +142,6 @@ mod tests {
         assert_eq!(aligned_steps(979, 528, 8192, 0).unwrap(), [528]);
         assert_eq!(aligned_steps(20_000, 528, 8192, 0).unwrap(), [7920, 15_840, 19_536]);
         assert_eq!(aligned_steps(20_000, 528, 8192, 528).unwrap(), [7920, 15_840, 19_008]);
-        assert!(aligned_steps(20_000, 8320, 8192, 0).unwrap_err().to_string().contains("one block of 8320"));
+        assert!(aligned_steps(20_000, 8320, 8192, 0).unwrap_err().to_string().contains("no block of 8320"));
     }
 }

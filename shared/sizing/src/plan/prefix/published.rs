@@ -23,7 +23,7 @@ pub(in crate::plan) fn replayed(inputs: &mut Inputs<'_>) -> Result<PublishedFigu
     Ok(PublishedFigure {
         value: Ratio::whole(row.replayed_tokens.get()),
         what: format!("tokens that run again: {}", row.why),
-        worked: format!("a hit of {} tokens, {} of them replayed", row.hit_tokens, row.replayed_tokens),
+        worked: format!("a hit of {}, {} of them replayed", row.hit_tokens.counted(), row.replayed_tokens),
     })
 }
 

@@ -44,16 +44,15 @@ pub(super) fn vllm(question: &PrefixQuestion<'_>, state: &StateModel) -> Result<
     let mut padded = None;
     let drafts = settings.draft_tokens() > 0;
     let (checkpoints, mut why) = if !ends::has_states(state) {
-        (None, format!("whole blocks of {block} tokens"))
+        (None, format!("whole blocks of {}", Tokens::new(block).counted()))
     } else if settings.mamba_cache_mode == Some(MambaCacheMode::None) {
         (Some(Vec::new()), "mamba_cache_mode none keeps no state".to_owned())
     } else if settings.mamba_cache_mode == Some(MambaCacheMode::All) {
-        (None, format!("a state for every whole block of {block} tokens"))
+        (None, format!("a state for every whole block of {}", Tokens::new(block).counted()))
     } else {
         padded = padded_state(state, block)?;
-        let why = format!(
-            "whole blocks of {block} tokens, and a state only where a step of {batch_tokens} tokens ended"
-        );
+        let [of_block, of_step] = [block, batch_tokens].map(|tokens| Tokens::new(tokens).counted());
+        let why = format!("whole blocks of {of_block}, and a state only where a step of {of_step} ended");
         (Some(ends::aligned_steps(first, block, batch_tokens, if drafts { block } else { 0 })?), why)
     };
     let ends = Ends { grain: block, checkpoints };
@@ -94,7 +93,7 @@ pub(super) fn sglang(question: &PrefixQuestion<'_>, state: &StateModel) -> Resul
     let windows = Windows::of(state);
     let mut why = match page {
         1 => "single tokens".to_owned(),
-        _ => format!("pages of {page} tokens"),
+        _ => format!("pages of {}", Tokens::new(page).counted()),
     };
     let mut checkpoints = None;
     if ends::has_states(state) {
@@ -163,7 +162,7 @@ fn store(
     let whole = first / group * group;
     let mut why = match group {
         1 => "any token".to_owned(),
-        _ => format!("whole groups of {group} tokens"),
+        _ => format!("whole groups of {}", Tokens::new(group).counted()),
     };
     let mut checkpoints = None;
     if ends::has_states(state) {

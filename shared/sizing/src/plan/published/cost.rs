@@ -77,7 +77,7 @@ pub(super) fn step_flops(inputs: &mut Inputs<'_>) -> Result<PublishedFigure> {
     let cost = model.decode(n)?;
     Ok(PublishedFigure {
         value: cost.weighted_flops,
-        what: format!("{}: operations of one decode step at {n} tokens, by weight", model.name),
+        what: format!("{}: operations of one decode step at {}, by weight", model.name, n.counted()),
         worked: by_part(&model, &cost)?,
     })
 }
@@ -90,7 +90,7 @@ pub(super) fn step_flops_growth(inputs: &mut Inputs<'_>) -> Result<PublishedFigu
     let value = after.weighted_flops.over(before.weighted_flops)?.minus(Ratio::whole(1))?;
     Ok(PublishedFigure {
         value,
-        what: format!("{}: growth of a decode step's operations from {from} to {to} tokens", model.name),
+        what: format!("{}: growth of a decode step's operations from {from} to {}", model.name, to.counted()),
         worked: format!("({}) ÷ ({}) − 1", by_part(&model, &after)?, by_part(&model, &before)?),
     })
 }
@@ -112,7 +112,7 @@ pub(super) fn step_read(inputs: &mut Inputs<'_>) -> Result<PublishedFigure> {
     }
     Ok(PublishedFigure {
         value: Ratio::whole(total),
-        what: format!("{}: bytes of state that one decode step reads at {n} tokens", model.name),
+        what: format!("{}: bytes of state that one decode step reads at {}", model.name, n.counted()),
         worked: terms.join(" + "),
     })
 }
@@ -148,7 +148,10 @@ pub(super) fn parameters(inputs: &mut Inputs<'_>) -> Result<PublishedFigure> {
     crate::sort_short(&mut rows, |a, b| largest(a) < largest(b));
     let terms: Vec<String> = rows
         .iter()
-        .map(|row| format!("{} of {} layers {}", row.part.name(), row.layers, group_digits(largest(row))))
+        .map(|row| {
+            let layers = crate::counted(row.layers, "layer", "layers");
+            format!("{} of {layers} {}", row.part.name(), group_digits(largest(row)))
+        })
         .collect();
     Ok(PublishedFigure {
         value: Ratio::whole(count),

@@ -21,7 +21,7 @@ pub(super) fn bytes(inputs: &mut Inputs<'_>) -> Result<PublishedFigure> {
     let (name, n, bytes) = bytes_of(inputs)?;
     Ok(PublishedFigure {
         value: bytes.into(),
-        what: format!("{name}: bytes that a decode worker must receive at {n} tokens"),
+        what: format!("{name}: bytes that a decode worker must receive at {}", n.counted()),
         worked: format!("{} B", group_digits(bytes.get())),
     })
 }
@@ -32,7 +32,7 @@ pub(super) fn rate(inputs: &mut Inputs<'_>) -> Result<PublishedFigure> {
     let seconds: f64 = inputs.get("prefill_seconds")?;
     Ok(PublishedFigure {
         value: Ratio::from(bytes).over(Ratio::decimal(seconds)?)?,
-        what: format!("{name}: bytes a second of one instance that prefills prompts of {n} tokens"),
+        what: format!("{name}: bytes a second of one instance that prefills prompts of {}", n.counted()),
         worked: format!("{} B ÷ {seconds} s", group_digits(bytes.get())),
     })
 }

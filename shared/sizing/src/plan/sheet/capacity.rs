@@ -105,9 +105,12 @@ impl CapacityPlan {
         let longest = match self.largest_context {
             None => "Requests: not even the fixed part of one fits".to_owned(),
             Some(tokens) if self.largest_context_is_limit => {
-                format!("Requests: the longest single one has {tokens} tokens, which is all that is allowed")
+                format!(
+                    "Requests: the longest single one has {}, which is all that is allowed",
+                    tokens.counted()
+                )
             }
-            Some(tokens) => format!("Requests: the longest single one has {tokens} tokens"),
+            Some(tokens) => format!("Requests: the longest single one has {}", tokens.counted()),
         };
         let columns = vec![
             figure("context", "context"),

@@ -41,7 +41,7 @@ impl Rates {
         ];
         for (name, rate) in rates {
             if !(rate.is_finite() && rate > 0.0) {
-                return Err(Error::setting(name, format!("{rate} tokens a second serve nothing")));
+                return Err(Error::setting(name, format!("a rate of {rate} serves nothing; give more")));
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ impl StateSizes {
                 // At the end of a whole group the rows are empty or computed again.
                 (ComponentKind::CompressorState, _) => continue,
                 (_, Growth::Compressed { ratio, .. }) if !block.get().is_multiple_of(ratio.get()) => {
-                    let what = format!("{block} tokens cut a compression group of {ratio}");
+                    let what = format!("a block of {} cuts a compression group of {ratio}", block.counted());
                     return Err(Error::setting("block", what));
                 }
                 (_, Growth::Linear { .. } | Growth::Compressed { .. }) => {

@@ -158,7 +158,11 @@ impl Builder {
             return Err(wrong(format!("{arrival} s is no time")));
         }
         if input == 0 || input > Tokens::MAX.get() || output > Tokens::MAX.get() {
-            return Err(wrong(format!("{input} tokens in and {output} out are no request")));
+            return Err(wrong(format!(
+                "a prompt of {} and an answer of {} are no request",
+                Tokens::new(input).counted(),
+                Tokens::new(output).counted()
+            )));
         }
         fit(blocks.len(), self.trace.block_tokens, input)?;
         let first = self.trace.blocks.len();

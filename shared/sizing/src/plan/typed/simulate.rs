@@ -78,7 +78,7 @@ pub fn typed_block(given: &Given) -> Result<Tokens> {
     let block = given.count("block", USUAL_BLOCK)?;
     if block > LONGEST_BLOCK {
         let most = group_digits(LONGEST_BLOCK);
-        return Err(Error::setting("block", format!("{block} tokens are no block; give up to {most}")));
+        return Err(Error::setting("block", format!("more than {most} tokens are no block; give fewer")));
     }
     Tokens::context(block).map_err(|error| Error::setting("block", error.what()))
 }
