@@ -249,6 +249,55 @@ fn a_format_s_doubts_are_told_by_every_plan() {
     assert!(described.stdout.contains("the config names none"), "{}", described.stdout);
 }
 
+/// No public source has all widths of these versions. What needs them names the field that is missing and what to give in its
+/// place; all else has an answer.
+#[test]
+fn versions_without_public_widths_name_the_field() {
+    for (model, field) in [
+        ("ling-2.5-1t", "hidden_size"),
+        ("ling-2.6-flash", "hidden_size"),
+        ("qwen3.8-2.4t-a95b", "hidden_size"),
+        ("qwen3.8-flash-next", "vocab_size"),
+    ] {
+        let missing = format!("{field}: missing, and the count of parameters needs it");
+        for (arguments, place) in [
+            (&["cost", model][..], ""),
+            (&["handover", model, "--gpu=h200"], "prefill_seconds: not given, and not estimated: "),
+            (&["offload", model, "--gpu=h200"], ""),
+        ] {
+            let line = refused(arguments);
+            assert!(line.contains(place) && line.contains(&missing), "{line}");
+        }
+        // The total of some is published; what a prefill batch takes is known of those whose widths are.
+        let capacity = run(&["capacity", model, "--gpu=b200", "--count=16"], &[]);
+        let is_told =
+            ["weights: not given", "activations: not given"].iter().any(|why| capacity.stderr.contains(why));
+        assert!(
+            capacity.status == Some(0) || (is_told && capacity.stderr.contains(field)),
+            "{}",
+            capacity.stderr
+        );
+        let given = ["--weights=600GB", "--activations=1GB"];
+        let capacity = plan(&[&["capacity", model, "--gpu=b200", "--count=16"], &given[..]].concat());
+        assert!(capacity["at"][0]["requests"].as_u64() > Some(0), "{capacity}");
+        assert!(
+            plan(&["handover", model, "--gpu=h200", "--prefill-seconds=2"])["at"][0]["payload_bytes"]
+                .is_u64()
+        );
+        let label = plan(&["label", model, "--gpu=h200"]);
+        let missing_of_label = label[0]["labels"][0]["hardware"]["missing"][0].to_string();
+        assert!(missing_of_label.contains(&missing), "{missing_of_label}");
+        assert!(label[0]["labels"][0]["resident_bytes"].as_u64() > Some(0), "{label}");
+        for arguments in [
+            &["prefix", model, "--first=10K"][..],
+            &["compress", model, "--bandwidth=1GB/s"],
+            &["simulate", model, "--synthetic=20", "--tier=gpu=40GB"],
+        ] {
+            assert!(plan(arguments)[0]["model"].is_string(), "{arguments:?}");
+        }
+    }
+}
+
 #[test]
 fn hardware_is_listed() {
     let known = plan(&["hardware"]);

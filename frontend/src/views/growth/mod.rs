@@ -94,14 +94,22 @@ fn finding(page: Page) -> String {
 
 /// A sentence whose names and numbers, which may hold hyphens, break nowhere within.
 pub(crate) fn whole_names(sentence: &str) -> AnyView {
-    let word = |word: &str| {
-        if word.contains('-') {
-            view! { <span class="whole">{word.trim_end().to_owned()}</span>" " }.into_any()
+    let is_number = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.trim_end().ends_with(|c: char| c.is_ascii_digit())
+    };
+    let mut parts: Vec<AnyView> = Vec::new();
+    let mut words = sentence.split_inclusive(' ');
+    while let Some(word) = words.next() {
+        let unit = if is_number(word) { words.next() } else { None };
+        parts.push(if unit.is_some() || word.contains('-') {
+            let whole = word.to_owned() + unit.unwrap_or_default();
+            view! { <span class="whole">{whole.trim_end().to_owned()}</span>" " }.into_any()
         } else {
             word.to_owned().into_any()
-        }
-    };
-    sentence.split_inclusive(' ').map(word).collect::<Vec<AnyView>>().into_any()
+        });
+    }
+    parts.into_any()
 }
 
 /// The quiet line: which bytes, in which formats, by which accounting.

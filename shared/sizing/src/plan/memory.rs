@@ -130,7 +130,8 @@ impl MemoryQuestion<'_> {
         if let (Err(_), Some(published)) = (&counted, subject.entry.and_then(|entry| entry.params_total)) {
             return Ok((self.types.weights.bytes(published)?, "published".to_owned()));
         }
-        let parameters = counted?;
+        let why = |error| Error::setting("weights", format!("not given, and not counted: {error}"));
+        let parameters = counted.map_err(why)?;
         let stored = |row: &ParameterRow| self.types.of_part(row.part).bytes(row.total);
         let rows = parameters.rows.iter().map(stored).collect::<Result<Vec<_>>>()?;
         let from = match (&self.types.checkpoint, self.narrower(subject)) {
@@ -152,15 +153,13 @@ impl MemoryQuestion<'_> {
         let Some(config) = subject.config else {
             return Err(Error::setting("activations", "not given, and a GGUF file does not say all widths"));
         };
-        let Ok(shapes) = crate::config::read_weights(config, subject.architecture) else {
-            let hidden = subject.architecture.plain_heads().hidden.as_ref().map(Fact::get);
-            let hidden = hidden.ok_or_else(|| {
-                Error::setting(
-                    "activations",
-                    "not given, and the config does not say the widths they depend on",
-                )
-            })?;
-            return Bytes::new(2 * 8 * hidden).times(self.batch_tokens);
+        let shapes = match crate::config::read_weights(config, subject.architecture) {
+            Ok(shapes) => shapes,
+            Err(error) => {
+                let hidden = subject.architecture.plain_heads().hidden.as_ref().map(Fact::get);
+                let why = || Error::setting("activations", format!("not given, and not estimated: {error}"));
+                return Bytes::new(2 * 8 * hidden.ok_or_else(why)?).times(self.batch_tokens);
+            }
         };
         let inner = |mlp: &crate::parameters::Mlp| {
             let dense = mlp.dense.as_ref().map_or(0, Fact::get);

@@ -1,6 +1,6 @@
 //! Figures of plans in words, the same on the command line and on the page.
 
-use crate::{Bytes, UnitSystem};
+use crate::{Bytes, UnitSystem, group_digits};
 
 /// `12.3 GB/s`
 pub fn rate_words(bytes_per_second: f64) -> String {
@@ -44,11 +44,14 @@ pub fn percent_words(share: f64) -> String {
     format!("{percent:.1} %")
 }
 
-/// Three significant figures: `1234`, `12.3`, `0.000450`, `1.20e-9`.
+/// Three significant figures or more: `1,234`, `12.3`, `0.000450`, `1.20e-9`.
 pub fn three_digits(value: f64) -> String {
     let size = value.abs();
     if size > 0.0 && size < 1e-6 {
         return format!("{value:.2e}");
+    }
+    if (999.5..1e15).contains(&value) {
+        return group_digits(whole(value).get());
     }
     let mut decimals = match size {
         size if size >= 99.95 => 0,
@@ -119,7 +122,7 @@ mod tests {
             (0.0, "0.00"),
             (-0.031_4, "-0.0314"),
             (1.2e-9, "1.20e-9"),
-            (1234.4, "1234"),
+            (1234.4, "1,234"),
         ] {
             assert_eq!(three_digits(value), words);
         }

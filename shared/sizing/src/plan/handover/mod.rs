@@ -472,8 +472,11 @@ impl<'a> Prefill<'a> {
             PrefillTime::Given(seconds) => Ok(Self::Given(seconds)),
             PrefillTime::Estimated { percent, types } => {
                 let gpus = question.count as f64 * share_of_rate(percent)?;
-                let peak = PrefillAtPeak::new(subject, question.settings, types, question.gpu, gpus)?;
-                Ok(Self::Estimated(Box::new(peak)))
+                let peak = PrefillAtPeak::new(subject, question.settings, types, question.gpu, gpus);
+                let why = |error| {
+                    Error::setting("prefill_seconds", format!("not given, and not estimated: {error}"))
+                };
+                Ok(Self::Estimated(Box::new(peak.map_err(why)?)))
             }
         }
     }

@@ -1,5 +1,5 @@
 use super::super::prefix::{PrefixPlan, ReuseUnder};
-use super::super::words::percent_words;
+use super::super::words::{percent_words, whole};
 use super::{Cell, Sheet, SheetTable, figure, moved, text};
 use crate::{UnitSystem, group_digits};
 
@@ -67,7 +67,7 @@ impl PrefixPlan {
                 Cell::tokens(row.replayed_tokens),
                 Cell::tokens(row.computed_tokens),
                 Cell::words(percent_words(row.saved_share.as_f64())),
-                Cell::words(format!("{:.0} B", row.kept_bytes_per_token.as_f64())),
+                Cell::words(whole(row.kept_bytes_per_token.as_f64()).to_string()),
                 Cell::bytes(row.reused_bytes, units),
                 amplification.map_or_else(Cell::none, |ratio| Cell::words(format!("{ratio:.2}×"))),
                 Cell::words(row.why.clone()),

@@ -117,10 +117,10 @@ impl SimulationAnswer {
     fn asked(&self, units: UnitSystem) -> String {
         let found = &self.simulation;
         format!(
-            "{}: {} in {:.0} s, {} of {}, {} different; a block {}, a checkpoint {}",
+            "{}: {} in {} s, {} of {}, {} different; a block {}, a checkpoint {}",
             self.trace,
             crate::counted(found.requests, "request", "requests"),
-            found.seconds,
+            group_digits(whole(found.seconds).get()),
             crate::counted(found.lru.asked_blocks, "block", "blocks"),
             found.sizes.block_tokens.counted(),
             group_digits(found.distinct_blocks),
