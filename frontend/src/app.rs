@@ -84,7 +84,8 @@ fn header(page: Page, look: Look) -> AnyView {
     effect(move || {
         let open = DOORS.iter().position(|(room, ..)| *room == page.room());
         if let (Some(rooms), Some(open)) = (rooms.get(), open) {
-            bring_into_view(&rooms, open);
+            // Widths are there once the page is laid out.
+            request_animation_frame(move || bring_into_view(&rooms, open));
         }
     });
     view! {

@@ -126,7 +126,7 @@ impl Types {
             WeightChoice::In(operand) => Ok(self.in_one(operand)),
             WeightChoice::Checkpoint => {
                 let known = architecture.checkpoint_weights().or_else(|| architecture.published_weights());
-                let unknown = "of no quantised checkpoint of this model is anything known; name a type";
+                let unknown = "no quantised checkpoint of this model is known here; name a type";
                 Ok(self.of_checkpoint(known.ok_or_else(|| Error::setting("weight-dtype", unknown))?))
             }
         }
