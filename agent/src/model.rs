@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kvscope_sizing::plan::Subject;
 use kvscope_sizing::{
     Architecture, CatalogueEntry, ErrorKind, GgufRead, Settings, StateModel, Unknown, find_entry, first_part,
-    is_gguf, is_gguf_name, model_file, read_config_and_value, read_config_object, read_gguf,
+    is_gguf, is_gguf_name, model_file, read_config_and_value, read_gguf,
 };
 
 use serde_json::Value;
@@ -76,7 +76,8 @@ impl Model {
             }
             _ => Failure::input(error),
         })?;
-        let architecture = read_config_object(&entry.config, unknown)
+        let architecture = entry
+            .architecture_strictly(unknown)
             .map_err(|error| Failure::input(format!("{}: {error}", entry.id)))?;
         let label = entry.id.clone();
         Ok(Self { shown: label.clone(), label, entry: Some(entry), architecture, config: None })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::config::{self, RopeScaling, StatedLengths};
+use crate::config::{self, RopeScaling, StatedLengths, StatedWeights};
 use crate::cost::CheckpointWeights;
 use crate::distinct::Places;
 use crate::fact::Fact;
@@ -25,7 +25,7 @@ pub struct Architecture {
     dtype: Chosen<StateFormat>,
     recurrent_dtype: Option<Chosen<StateFormat>>,
     checkpoint_kv: Option<CheckpointKv>,
-    checkpoint_weights: Option<CheckpointWeights>,
+    checkpoint_weights: StatedWeights,
     published_weights: Option<CheckpointWeights>,
     max_context: Option<Fact>,
     model_type: Option<String>,
@@ -120,7 +120,7 @@ pub(crate) struct ModelFacts {
     pub(crate) dtype: Chosen<StateFormat>,
     pub(crate) recurrent_dtype: Option<Chosen<StateFormat>>,
     pub(crate) checkpoint_kv: Option<CheckpointKv>,
-    pub(crate) checkpoint_weights: Option<CheckpointWeights>,
+    pub(crate) checkpoint_weights: StatedWeights,
     pub(crate) max_context: Option<Fact>,
     pub(crate) lengths: StatedLengths,
     pub(crate) model_type: Option<String>,
@@ -389,7 +389,12 @@ impl Architecture {
 
     /// How the config says that its weights are stored, in words that a rule knows.
     pub(crate) fn checkpoint_weights(&self) -> Option<CheckpointWeights> {
-        self.checkpoint_weights
+        self.checkpoint_weights.stored
+    }
+
+    /// How the config says that they are stored, in words that no rule knows.
+    pub(crate) fn unread_weights(&self) -> Option<&str> {
+        self.checkpoint_weights.unread.as_deref()
     }
 
     /// How the published checkpoint stores them, where the config here leaves that out.

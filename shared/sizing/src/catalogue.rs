@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::architecture::Architecture;
-use crate::config::read_config_value;
+use crate::config::{Unknown, read_config_object};
 use crate::record;
 use crate::record::read_record;
 use crate::{Error, Result};
@@ -72,9 +72,18 @@ impl CatalogueEntry {
     ///
     /// # Errors
     ///
-    /// What [`read_config_value`] reports; the catalogue's tests read all entries.
+    /// What [`read_config_object`] reports; the catalogue's tests read all entries.
     pub fn architecture(&self) -> Result<Architecture> {
-        let architecture = read_config_value(&self.config)?;
+        self.architecture_strictly(Unknown::Warn)
+    }
+
+    /// The same, which says what becomes of fields that no rule knows.
+    ///
+    /// # Errors
+    ///
+    /// What [`read_config_object`] reports.
+    pub fn architecture_strictly(&self, unknown: Unknown) -> Result<Architecture> {
+        let architecture = read_config_object(&self.config, unknown)?;
         Ok(match &self.checkpoint {
             Some(checkpoint) => architecture.published_as(checkpoint),
             None => architecture,

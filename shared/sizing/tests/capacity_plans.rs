@@ -67,6 +67,9 @@ fn what_an_engine_really_keeps_is_no_wrong_formula() {
     assert_eq!(full(EngineKind::SgLang), []);
     let [one] = full(EngineKind::Logical).try_into().unwrap();
     assert_eq!(one.bytes_per_request.get(), 62 * 8192 * 100_000);
+    // What is full attention in every layer is sized right by it, whatever an engine rounds.
+    let own = plan("llama-3.1-70b", EngineKind::Vllm, &on_eight(), 100).unwrap().wrong_formulas;
+    assert!(own.iter().all(|wrong| !wrong.taken_for.contains("full attention")), "{own:?}");
 }
 
 /// vLLM counts 2 × 8,192 tokens in flight of each of Gemma 3's windows; the plan says so, and which GPU was taken.

@@ -24,7 +24,7 @@ fn weights(subject: &Subject<'_>, architecture: &Architecture, dtype: Option<&st
         graphs: Bytes::ZERO,
     };
     let memory = question.fill(subject).unwrap();
-    (memory.all_weight_bytes.get() as f64, memory.weights_from)
+    (memory.all_weight_bytes.get() as f64, memory.weights_in)
 }
 
 fn of_catalogue(id: &str, dtype: Option<&str>) -> (f64, String) {
@@ -51,11 +51,11 @@ fn of_config(id: &str, more: &Value) -> (f64, String) {
 fn gpt_oss_has_the_size_of_its_model_card() {
     let (bytes, from) = of_catalogue("gpt-oss-120b", Some("checkpoint"));
     assert!((bytes / (60.8 * 1_073_741_824.0) - 1.0).abs() < 0.005, "{bytes}");
-    assert_eq!(from, "counted in the checkpoint's bf16, experts fp4");
+    assert_eq!(from, "bf16 projections, bf16 MLPs, fp4 experts of the checkpoint");
     // Without it all 116.83 B are in bf16, and the words say what is published.
     let (bytes, from) = of_catalogue("gpt-oss-120b", None);
     assert!((bytes / (2.0 * 116.83e9) - 1.0).abs() < 0.001, "{bytes}");
-    assert_eq!(from, "counted in bf16; weight-dtype checkpoint stores bf16, experts fp4");
+    assert_eq!(from, "bf16; the published checkpoint has bf16 projections, bf16 MLPs, fp4 experts");
 }
 
 /// DeepSeek-V3: 671 B in FP8, of which 2 × 129,280 × 7,168 around the layers in bf16; scales are 4 bytes for 128 × 128.
@@ -80,7 +80,7 @@ fn groups_of_integers_have_their_scales() {
             "weights": {"group_size": 32, "num_bits": 4, "type": "int"}}}}});
     let (bytes, from) = of_config("kimi-k2", &own);
     assert!((bytes / 594.0e9 - 1.0).abs() < 0.005, "{bytes}");
-    assert_eq!(from, "counted in the checkpoint's bf16, experts fp4");
+    assert_eq!(from, "bf16 projections, bf16 MLPs, fp4 experts of the checkpoint");
 }
 
 /// One type for each method, by what its exporter writes; 8.03 B parameters, of which 2 × 128,256 × 4,096 stay as they are.
@@ -107,10 +107,64 @@ fn every_method_has_its_type() {
         (with("some-later-method", json!({"bits": 4})), 16.0),
         (with("modelopt", json!({"quant_algo": "MIXED_PRECISION"})), 16.0),
     ] {
-        let (bytes, _) = of_config("llama-3.1-8b", &config);
+        let (bytes, words) = of_config("llama-3.1-8b", &config);
         let expected = layers * bits / 8.0 + 2.0 * around;
         assert!((bytes / expected - 1.0).abs() < 0.001, "{config}: {bytes} {expected}");
+        // What no rule reads is said beside the figure.
+        assert_eq!(bits == 16.0, words.contains("no rule reads"), "{words}");
     }
+}
+
+/// Attention of 32 × (2 × 4096² + 2 × 4096 × 1024) parameters stays in bf16 where the lists say so, by targets, by names with
+/// stars or by all four matrices; one matrix of four does not decide.
+#[test]
+fn parts_are_stored_as_the_lists_of_modules_say() {
+    let attention = 32.0 * (2.0 * 4096.0 * 4096.0 + 2.0 * 4096.0 * 1024.0);
+    let around = 2.0 * 128_256.0 * 4096.0;
+    let all = 8.03e9 - around;
+    let scheme = |targets: Value, ignore: Value| {
+        json!({"quantization_config": {"quant_method": "compressed-tensors", "ignore": ignore, "config_groups": {
+            "group_0": {"targets": targets, "weights": {"num_bits": 4, "type": "int", "group_size": 128}}}}})
+    };
+    let each: Vec<String> = (0..32)
+        .flat_map(|layer| {
+            ["q", "k", "v", "o"].map(|side| format!("model.layers.{layer}.self_attn.{side}_proj"))
+        })
+        .collect();
+    for (config, is_attention_wide) in [
+        (scheme(json!(["re:.*mlp.*"]), json!([])), true),
+        (scheme(json!(["Linear"]), json!(each)), true),
+        (scheme(json!(["Linear"]), json!(["lm_head", "re:.*self_attn.*"])), true),
+        (scheme(json!(["Linear"]), json!(["lm_head", "re:.*linear_attn.*", "visual.blocks.0.attn"])), false),
+        (scheme(json!(["Linear"]), json!(["re:.*self_attn\\.o_proj$"])), false),
+    ] {
+        let (bytes, words) = of_config("llama-3.1-8b", &config);
+        let wide = if is_attention_wide { attention } else { 0.0 };
+        let expected = (all - wide) * (4.0 + 0.125) / 8.0 + 2.0 * (around + wide);
+        assert!((bytes / expected - 1.0).abs() < 0.002, "{config}: {bytes} {expected}");
+        assert_eq!(words.starts_with("bf16 projections"), is_attention_wide, "{words}");
+    }
+}
+
+/// Weights without activations as narrow are multiplied in bf16 (AWQ, GPTQ, NF4, integers of compressed-tensors); FP8, and NVFP4
+/// with its activations, as they are.
+#[test]
+fn weights_are_multiplied_as_their_activations_are() {
+    let computed = |quantization: Value| {
+        let mut config = find_entry("llama-3.1-8b").unwrap().config.clone();
+        config["quantization_config"] = quantization;
+        let types = Types::of(&read_config_value(&config).unwrap());
+        types.checkpoint.unwrap().others.computed
+    };
+    assert_eq!(computed(json!({"quant_method": "awq", "bits": 4, "group_size": 128})), Operand::Bf16);
+    assert_eq!(computed(json!({"quant_method": "fp8"})), Operand::Fp8);
+    assert_eq!(computed(json!({"quant_method": "modelopt", "quant_algo": "NVFP4"})), Operand::Fp4);
+    let group = |activations: Value| {
+        json!({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"],
+            "weights": {"num_bits": 4, "type": "float", "group_size": 16}, "input_activations": activations}}})
+    };
+    assert_eq!(computed(group(Value::Null)), Operand::Bf16);
+    assert_eq!(computed(group(json!({"num_bits": 4, "type": "float"}))), Operand::Fp4);
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) use shapes::{csa, hca, kda_mixer, product, sum, uneven};
 pub(crate) use sources::without_index_owner;
 pub use strict::Unknown;
 pub(crate) use strict::{Unread, report_doubt, report_unread};
-pub(crate) use weight_format::published_weights;
+pub(crate) use weight_format::{StatedWeights, published_weights};
 pub(crate) use weights::read_weights;
 
 /// Reads a config from its JSON text.

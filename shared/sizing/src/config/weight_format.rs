@@ -1,96 +1,149 @@
-//! In which types a quantised checkpoint stores its weights.
+//! In which types a quantised checkpoint stores its weights, and in which it multiplies by them.
 //!
 //! Sources: `quantization_config` as transformers 5.24 (`utils/quantization_config.py`) and vLLM 0.33
-//! (`model_executor/layers/quantization`) read it; published configs of DeepSeek-V3 and -V4, gpt-oss, Kimi-K2.5 and -K3,
-//! MiniMax-M2.7, and `ModelOpt`'s of GLM-5.1 and Llama-3.1-70B.
+//! (`model_executor/layers/quantization`) read it; published configs of DeepSeek-V3 and -V4, gpt-oss, Kimi-K2, -K2.5 and -K3,
+//! `MiMo`-V2-Flash, `MiniMax`-M2.5 and -M2.7, and `ModelOpt`'s of GLM-5.1, DeepSeek-V3.1 and Llama-3.1-70B.
+
+mod modules;
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use crate::cost::{CheckpointWeights, Operand, Scale, Stored};
 use crate::format::StateFormat;
+use modules::Modules;
 
 /// What stands in the config of weights, by the names of several exporters.
 const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
 /// Modules that keep the model's own type.
 const LEFT_OUT: [&str; 4] = ["modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"];
+/// The largest group of values with one scale.
+const LARGEST_GROUP: u64 = 1 << 16;
+
+/// What a config says of its checkpoint's weights.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatedWeights {
+    /// Their types, where a rule knows the method.
+    pub(crate) stored: Option<CheckpointWeights>,
+    /// The method that no rule knows.
+    pub(crate) unread: Option<String>,
+}
 
 /// What is published of a checkpoint's weights, apart from its config.
 pub(crate) fn published_weights(checkpoint: &Value, dtype: StateFormat) -> Option<CheckpointWeights> {
-    checkpoint_weights(&Fields::new(checkpoint.as_object()?).ok()?, Operand::of(dtype))
+    checkpoint_weights(&Fields::new(checkpoint.as_object()?).ok()?, Operand::of(dtype)).stored
 }
 
-/// How the checkpoint stores its weights, where a rule knows the method; `own` is what it leaves as it is.
-pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> Option<CheckpointWeights> {
-    let config = OBJECTS.into_iter().find_map(|key| fields.peek(key)?.1.as_object())?;
+/// How the checkpoint stores its weights; `own` is what it leaves as it is.
+pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> StatedWeights {
+    let Some(config) = OBJECTS.into_iter().find_map(|key| fields.peek(key)?.1.as_object()) else {
+        return StatedWeights::default();
+    };
     // ModelOpt's older exports have one level more.
     let inner = config.get("quantization").and_then(Value::as_object).unwrap_or(config);
-    let narrow = scheme(config, inner)?;
-    let own = Stored { operand: own, scale: None };
-    let covered = Covered::of(config, inner);
-    let of = |is_covered: bool| if is_covered { narrow } else { own };
-    let experts = match fields.peek("expert_dtype").and_then(|(_, value)| value.as_str()) {
-        // DeepSeek-V4: MXFP4 experts in a checkpoint of FP8.
-        Some("fp4") => Stored { operand: Operand::Fp4, scale: Some(Scale { bytes: 1, values: 32 }) },
-        _ => of(covered.experts),
+    let method = config.get("quant_method").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+    let schemes = match schemes(&method, inner, own) {
+        Some(schemes) => schemes,
+        None if method.is_empty() && inner.get("quant_algo").is_none() => return StatedWeights::default(),
+        None => {
+            let algorithm = inner.get("quant_algo").and_then(Value::as_str);
+            let unread = algorithm.map_or(method.clone(), |algorithm| format!("{method} {algorithm}"));
+            return StatedWeights { stored: None, unread: Some(unread.trim().to_owned()) };
+        }
     };
-    let shared_experts = of(covered.shared_experts);
-    Some(CheckpointWeights { others: of(covered.others), experts, shared_experts, around: own })
+    let left_out = names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key))));
+    let kept = Stored { operand: own, computed: own, scale: None };
+    let of = |modules: Modules| {
+        let scheme = schemes.iter().find(|(targets, _)| modules.are_targets(targets));
+        scheme.filter(|_| !modules.are_left_out(&left_out)).map_or(kept, |(_, stored)| *stored)
+    };
+    let experts = match fields.peek("expert_dtype").and_then(|(_, value)| value.as_str()) {
+        // DeepSeek-V4: MXFP4 experts beside FP8 activations.
+        Some("fp4") => mxfp4(Operand::Fp8),
+        _ => of(Modules::Experts),
+    };
+    let stored = CheckpointWeights {
+        projections: of(Modules::Attention),
+        others: of(Modules::Mlp),
+        experts,
+        shared_experts: of(Modules::SharedExperts),
+        around: kept,
+    };
+    StatedWeights { stored: Some(stored), unread: None }
 }
 
-/// The type of what is converted.
-fn scheme(config: &Map<String, Value>, inner: &Map<String, Value>) -> Option<Stored> {
+/// Types by the modules that they are for; every linear layer where no names are given.
+type Schemes = Vec<(Vec<String>, Stored)>;
+
+fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Schemes> {
     let text = |key: &str| inner.get(key).and_then(Value::as_str).map(str::to_ascii_lowercase);
     let number = |key: &str| inner.get(key).and_then(Value::as_u64);
     let is_on = |key: &str| inner.get(key).and_then(Value::as_bool) == Some(true);
-    let narrow = |operand, scale: Option<Scale>| Some(Stored { operand, scale });
-    let method = config.get("quant_method").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
-    match (method.as_str(), text("quant_algo").as_deref()) {
-        (_, Some("fp8")) => narrow(Operand::Fp8, None),
-        (_, Some("nvfp4")) => narrow(Operand::Fp4, Some(Scale { bytes: 1, values: 16 })),
-        (_, Some("w4a16_awq" | "w4a8_awq")) => narrow(Operand::Fp4, Some(Scale { bytes: 2, values: 128 })),
-        ("fp8" | "fbgemm_fp8", None) => narrow(Operand::Fp8, block_scale(inner)),
-        ("mxfp4", None) => narrow(Operand::Fp4, Some(Scale { bytes: 1, values: 32 })),
-        ("awq" | "gptq" | "auto-round" | "auto_round", None) => {
-            let operand = of_bits(number("bits")?)?;
-            // A scale in two bytes and a zero point for each group of a column.
-            let group = number("group_size").filter(|group| (1..=1 << 16).contains(group));
-            let bits = number("bits")?;
-            narrow(operand, group.map(|group| Scale { bytes: 16 + bits, values: 8 * group }))
+    let everywhere = |operand, computed, scale| Some(vec![(Vec::new(), Stored { operand, computed, scale })]);
+    match (method, text("quant_algo").as_deref()) {
+        (_, Some("fp8")) => everywhere(Operand::Fp8, Operand::Fp8, None),
+        (_, Some("nvfp4")) => everywhere(Operand::Fp4, Operand::Fp4, Some(Scale { bytes: 1, values: 16 })),
+        (_, Some("w4a16_awq")) => everywhere(Operand::Fp4, own, Some(Scale { bytes: 2, values: 128 })),
+        (_, Some("w4a8_awq")) => {
+            everywhere(Operand::Fp4, Operand::Fp8, Some(Scale { bytes: 2, values: 128 }))
         }
-        ("bitsandbytes", None) if is_on("load_in_8bit") => narrow(Operand::Fp8, None),
+        ("fp8" | "fbgemm_fp8", None) => everywhere(Operand::Fp8, Operand::Fp8, block_scale(inner)),
+        // Of gpt-oss's method experts alone are known to it.
+        ("mxfp4", None) => Some(vec![(vec!["re:.*\\.experts".to_owned()], mxfp4(own))]),
+        ("awq" | "gptq" | "auto-round" | "auto_round", None) => {
+            let bits = number("bits")?;
+            // A scale in two bytes and a zero point for each group of a column.
+            let scale =
+                group_of(number("group_size")).map(|values| Scale { bytes: 16 + bits, values: 8 * values });
+            everywhere(of_bits(bits)?, own, scale)
+        }
+        ("bitsandbytes", None) if is_on("load_in_8bit") => everywhere(Operand::Fp8, Operand::Fp8, None),
         ("bitsandbytes", None) if is_on("load_in_4bit") => {
             let bytes = if is_on("bnb_4bit_use_double_quant") { 1 } else { 4 };
-            narrow(Operand::Fp4, Some(Scale { bytes, values: 64 }))
+            everywhere(Operand::Fp4, own, Some(Scale { bytes, values: 64 }))
         }
-        ("compressed-tensors" | "modelopt", None) => of_groups(inner.get("config_groups")?.as_object()?),
+        ("compressed-tensors" | "modelopt", _) | ("", None) => {
+            let groups = inner.get("config_groups")?.as_object()?;
+            groups.values().map(|group| of_group(group, own)).collect()
+        }
         _ => None,
     }
+}
+
+/// A byte of scale for 32 values.
+fn mxfp4(computed: Operand) -> Stored {
+    Stored { operand: Operand::Fp4, computed, scale: Some(Scale { bytes: 1, values: 32 }) }
 }
 
 /// `weight_block_size`: a float in four bytes for each block.
 fn block_scale(inner: &Map<String, Value>) -> Option<Scale> {
     let sides = inner.get("weight_block_size")?.as_array()?;
-    let mut values = sides.iter().map(|side| side.as_u64().filter(|side| (1..=1 << 16).contains(side)));
-    let values = values.try_fold(1_u64, |product, side| product.checked_mul(side?))?;
+    let mut sides = sides.iter().map(|side| group_of(side.as_u64()));
+    let values = sides.try_fold(1_u64, |product, side| product.checked_mul(side?))?;
     (values > 1).then_some(Scale { bytes: 4, values })
 }
 
-/// Groups that agree in their type; a mixture has none.
-fn of_groups(groups: &Map<String, Value>) -> Option<Stored> {
-    let mut all = groups.values().map(|group| of_group(group.get("weights")?));
-    let first = all.next()??;
-    all.all(|other| other == Some(first)).then_some(first)
-}
-
-fn of_group(weights: &Value) -> Option<Stored> {
-    let number = |key: &str| weights.get(key).and_then(Value::as_u64);
-    let operand = of_bits(number("num_bits")?)?;
-    let group = number("group_size").filter(|group| (1..=1 << 16).contains(group));
+fn of_group(group: &Value, own: Operand) -> Option<(Vec<String>, Stored)> {
+    let weights = group.get("weights")?;
+    let bits = |value: &Value| value.get("num_bits").and_then(Value::as_u64);
+    let operand = of_bits(bits(weights)?)?;
     let is_float = weights.get("type").and_then(Value::as_str) == Some("float");
     // Scales of NVFP4 and MXFP4 are a byte, of integers two.
     let bytes = if is_float { 1 } else { 2 };
-    Some(Stored { operand, scale: group.map(|values| Scale { bytes, values }) })
+    let scale =
+        group_of(weights.get("group_size").and_then(Value::as_u64)).map(|values| Scale { bytes, values });
+    // Without activations of their own, weights are widened first.
+    let activations = group.get("input_activations").and_then(bits).and_then(of_bits);
+    let targets = names(&[group.get("targets")]);
+    let all = targets.iter().any(|target| target == "Linear");
+    Some((
+        if all { Vec::new() } else { targets },
+        Stored { operand, computed: activations.unwrap_or(own), scale },
+    ))
+}
+
+fn group_of(values: Option<u64>) -> Option<u64> {
+    values.filter(|values| (1..=LARGEST_GROUP).contains(values))
 }
 
 fn of_bits(bits: u64) -> Option<Operand> {
@@ -101,36 +154,7 @@ fn of_bits(bits: u64) -> Option<Operand> {
     }
 }
 
-/// Which parts are converted.
-struct Covered {
-    others: bool,
-    experts: bool,
-    shared_experts: bool,
-}
-
-impl Covered {
-    fn of(config: &Map<String, Value>, inner: &Map<String, Value>) -> Self {
-        let left_out: Vec<&str> = LEFT_OUT
-            .into_iter()
-            .flat_map(|key| [config.get(key), inner.get(key)])
-            .filter_map(|list| list?.as_array())
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let method = config.get("quant_method").and_then(Value::as_str).unwrap_or_default();
-        // Of gpt-oss's method experts alone are known to it.
-        let of_experts_alone = method == "mxfp4";
-        let whole_attention = |name: &&str| {
-            let name = name.trim_end_matches(['*', '.', '$']);
-            name.ends_with("attn") || name.ends_with("attention")
-        };
-        let leaves = |word: &str| left_out.iter().any(|name| name.contains(word));
-        Self {
-            others: !of_experts_alone && !left_out.iter().any(whole_attention),
-            experts: !left_out
-                .iter()
-                .any(|name| name.trim_end_matches(['*', '.', '$']).ends_with(".experts")),
-            shared_experts: !of_experts_alone && !leaves("shared_expert"),
-        }
-    }
+fn names(lists: &[Option<&Value>]) -> Vec<String> {
+    let lists = lists.iter().filter_map(|list| list.as_ref()?.as_array());
+    lists.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

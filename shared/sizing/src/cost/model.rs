@@ -263,7 +263,7 @@ fn of_weights(row: &ParameterRow, work: &WeightWork, n: Tokens, batch: u64) -> R
         part: row.part,
         mixer: row.mixer.clone(),
         layers: row.layers,
-        operand: work.stored.operand,
+        operand: work.stored.computed,
         flops: work.flops(n, batch)?,
         state_read_bytes: Bytes::ZERO,
         weight_read_bytes: work.stored.bytes(touched)?,

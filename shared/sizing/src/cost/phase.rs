@@ -123,7 +123,7 @@ impl PhaseWork {
             Ok(())
         };
         for work in &self.weights {
-            add(work.stored.operand, work.flops(n, batch)?)?;
+            add(work.stored.computed, work.flops(n, batch)?)?;
         }
         for work in self.state.iter().flatten() {
             add(work.operand, work.flops(self.phase, n, batch)?)?;

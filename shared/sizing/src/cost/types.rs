@@ -64,7 +64,9 @@ impl FromStr for WeightChoice {
 /// How a quantised checkpoint stores its weights.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct CheckpointWeights {
-    /// Layers without their experts.
+    /// Matrices before and behind mixers, and what mixers have of their own.
+    pub projections: Stored,
+    /// MLPs that every token passes, and the rest of the layers.
     pub others: Stored,
     /// Experts that are chosen.
     pub experts: Stored,
@@ -79,6 +81,8 @@ pub struct CheckpointWeights {
 pub struct Stored {
     /// Their type.
     pub operand: Operand,
+    /// The type that is multiplied in: weights without activations as narrow are widened first.
+    pub computed: Operand,
     /// Scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
@@ -94,10 +98,15 @@ pub struct Scale {
 }
 
 impl CheckpointWeights {
-    /// The types in words: `fp8`; where experts are stored otherwise `bf16, experts fp4`.
+    /// The types in words: `fp8`; where they differ `bf16 projections, bf16 MLPs, fp4 experts`.
     pub fn words(&self) -> String {
-        let (others, experts) = (self.others.operand.name(), self.experts.operand.name());
-        if others == experts { others.to_owned() } else { format!("{others}, experts {experts}") }
+        let parts = [("projections", self.projections), ("MLPs", self.others), ("experts", self.experts)];
+        let first = self.projections.operand;
+        if parts.iter().all(|(_, stored)| stored.operand == first) {
+            return first.name().to_owned();
+        }
+        let words = parts.map(|(part, stored)| format!("{} {part}", stored.operand.name()));
+        words.join(", ")
     }
 }
 
@@ -112,7 +121,7 @@ impl Types {
     /// Weights as a checkpoint stores them.
     #[must_use]
     pub fn of_checkpoint(self, stored: CheckpointWeights) -> Self {
-        let (weights, experts) = (stored.others.operand, stored.experts.operand);
+        let (weights, experts) = (stored.projections.operand, stored.experts.operand);
         Self { weights, experts, checkpoint: Some(stored), ..self }
     }
 
@@ -141,7 +150,7 @@ impl Types {
     /// Experts in a type of their own, without scales.
     #[must_use]
     pub fn with_experts(self, experts: Operand) -> Self {
-        let stored = Stored { operand: experts, scale: None };
+        let stored = Stored::plain(experts);
         let checkpoint = self.checkpoint.map(|types| CheckpointWeights {
             experts: stored,
             shared_experts: stored,
@@ -156,14 +165,20 @@ impl Types {
             (Some(types), Part::Experts) => types.experts,
             (Some(types), Part::SharedExperts) => types.shared_experts,
             (Some(types), Part::Embedding | Part::Head) => types.around,
-            (Some(types), _) => types.others,
-            (None, Part::Experts | Part::SharedExperts) => Stored { operand: self.experts, scale: None },
-            (None, _) => Stored { operand: self.weights, scale: None },
+            (Some(types), Part::Mlp | Part::Router | Part::Streams) => types.others,
+            (Some(types), _) => types.projections,
+            (None, Part::Experts | Part::SharedExperts) => Stored::plain(self.experts),
+            (None, _) => Stored::plain(self.weights),
         }
     }
 }
 
 impl Stored {
+    /// As it is computed with, without scales.
+    fn plain(operand: Operand) -> Self {
+        Self { operand, computed: operand, scale: None }
+    }
+
     /// Bytes of `count` values with their scales.
     pub(crate) fn bytes(self, count: u64) -> Result<Bytes> {
         let scales = match self.scale {

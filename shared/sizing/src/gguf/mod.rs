@@ -12,7 +12,7 @@ mod shapes;
 mod wire;
 
 use crate::architecture::{Architecture, LayerDraft, ModelFacts, PlainHeads};
-use crate::config::{StatedLengths, Unknown, report_doubt, report_unread};
+use crate::config::{StatedLengths, StatedWeights, Unknown, report_doubt, report_unread};
 use crate::fact::Source;
 use crate::format::StateFormat;
 use crate::mixer::Mixer;
@@ -86,7 +86,7 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
         dtype: Chosen { format: StateFormat::F16, source: dtype },
         recurrent_dtype,
         checkpoint_kv: None,
-        checkpoint_weights: None,
+        checkpoint_weights: StatedWeights::default(),
         max_context: keys.count("context_length")?,
         lengths: StatedLengths::default(),
         model_type: Some(keys.architecture().to_owned()),

@@ -47,7 +47,9 @@ pub struct Memory {
     /// All weights.
     pub all_weight_bytes: Bytes,
     /// Where the weights come from: `counted`, `published` or `given`.
-    pub weights_from: String,
+    pub weights_from: &'static str,
+    /// The types that they are counted in, and what else is known of them; of given ones it says nothing.
+    pub weights_in: String,
     /// Values of a prefill that are held at once.
     pub activation_bytes: Bytes,
     /// Whether that is an estimate.
@@ -106,6 +108,7 @@ impl MemoryQuestion<'_> {
             weight_bytes: weights,
             all_weight_bytes: all,
             weights_from: from,
+            weights_in: self.weights_in(subject),
             activation_bytes: activations,
             activations_from,
             graph_bytes: self.graphs,
@@ -114,37 +117,37 @@ impl MemoryQuestion<'_> {
         })
     }
 
-    /// The published checkpoint's types, where weights are counted in wider ones that nobody asked for.
-    fn narrower(&self, subject: &Subject<'_>) -> Option<String> {
-        let published = subject.architecture.published_weights()?;
-        let is_asked_for = self.weights.is_some()
-            || self.types != Types { core: self.types.core, ..Types::of(subject.architecture) };
-        (!is_asked_for).then(|| published.words())
+    fn weights_in(&self, subject: &Subject<'_>) -> String {
+        let (architecture, types) = (subject.architecture, &self.types);
+        if let Some(checkpoint) = &types.checkpoint {
+            return format!("{} of the checkpoint", checkpoint.words());
+        }
+        let (weights, experts) = (types.weights.name(), types.experts.name());
+        let own =
+            if weights == experts { weights.to_owned() } else { format!("{weights}, {experts} experts") };
+        let asked = Types { core: types.core, ..Types::of(architecture) } != *types;
+        match (architecture.published_weights(), architecture.unread_weights()) {
+            (Some(published), _) if !asked => {
+                format!("{own}; the published checkpoint has {}", published.words())
+            }
+            (_, Some(method)) if !asked => format!("{own}; no rule reads the checkpoint's {method}"),
+            _ => own,
+        }
     }
 
-    fn all_weights(&self, subject: &Subject<'_>) -> Result<(Bytes, String)> {
+    fn all_weights(&self, subject: &Subject<'_>) -> Result<(Bytes, &'static str)> {
         if let Some(given) = self.weights {
-            return Ok((given, "given".to_owned()));
+            return Ok((given, "given"));
         }
         let counted = subject.parameters();
         if let (Err(_), Some(published)) = (&counted, subject.entry.and_then(|entry| entry.params_total)) {
-            return Ok((self.types.weights.bytes(published)?, "published".to_owned()));
+            return Ok((self.types.weights.bytes(published)?, "published"));
         }
         let why = |error| Error::setting("weights", format!("not given, and not counted: {error}"));
         let parameters = counted.map_err(why)?;
         let stored = |row: &ParameterRow| self.types.of_part(row.part).bytes(row.total);
         let rows = parameters.rows.iter().map(stored).collect::<Result<Vec<_>>>()?;
-        let from = match (&self.types.checkpoint, self.narrower(subject)) {
-            (Some(checkpoint), _) => format!("counted in the checkpoint's {}", checkpoint.words()),
-            (None, Some(published)) => {
-                format!(
-                    "counted in {}; weight-dtype checkpoint stores {published}",
-                    self.types.weights.name()
-                )
-            }
-            (None, None) => "counted".to_owned(),
-        };
-        Ok((Bytes::total(rows)?, from))
+        Ok((Bytes::total(rows)?, "counted"))
     }
 
     /// Per token of the largest prefill: the residual stream and a normed copy of it, and the widest MLP's gate and up

@@ -82,10 +82,10 @@ fn taken_for(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Ve
         query.context = Some(n);
         // An error says that the model lacks what this formula reads.
         if let Ok(factor) = answer(&query, Quantity::OverestimateFactor) {
-            let bytes = sized(settings)?.get() as f64 * factor.as_f64();
-            let bytes = Bytes::new(crate::cost::whole(bytes)?);
-            // Where windows alone are not full, both formulas are one.
-            if !all.iter().any(|(_, known)| *known == bytes) {
+            let own = sized(settings)?;
+            let bytes = Bytes::new(crate::cost::whole(own.get() as f64 * factor.as_f64())?);
+            // The model's own formula is not wrong, and where windows alone are not full two are one.
+            if bytes != own && !all.iter().any(|(_, known)| *known == bytes) {
                 all.push((words.to_owned(), bytes));
             }
         }

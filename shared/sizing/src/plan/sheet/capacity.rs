@@ -93,7 +93,11 @@ impl CapacityPlan {
         };
         row("memory", Some(memory.memory_bytes), "datasheet or given");
         row("left free", Some(memory.left_free_bytes), "share of the memory");
-        row("weights", Some(memory.weight_bytes), &memory.weights_from);
+        let from = match memory.weights_from {
+            "given" => "given".to_owned(),
+            from => format!("{from} in {}", memory.weights_in),
+        };
+        row("weights", Some(memory.weight_bytes), &from);
         row("activations", Some(memory.activation_bytes), memory.activations_from);
         row("graphs", Some(memory.graph_bytes), "assumed or given");
         let is_left = memory.state_bytes.is_some();

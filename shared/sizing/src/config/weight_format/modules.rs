@@ -1,0 +1,155 @@
+//! Which parts of a model a list of module names means.
+
+/// A part of the layers whose matrices have one type.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Modules {
+    Attention,
+    Mlp,
+    Experts,
+    SharedExperts,
+}
+
+/// A layer in the middle stands for all: lists that name every layer name it too, and those of the first and last do not.
+const LAYER: &str = "1";
+
+impl Modules {
+    /// Matrices of the part in one layer, by the names of several classes; each list is one class's.
+    fn matrices(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Attention => &[
+                &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"],
+                &[
+                    "self_attn.q_b_proj",
+                    "self_attn.kv_a_proj_with_mqa",
+                    "self_attn.kv_b_proj",
+                    "self_attn.o_proj",
+                ],
+                &["attn.wq_b", "attn.wkv", "attn.wo_a", "attn.wo_b"],
+            ],
+            Self::Mlp => &[&["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]],
+            Self::Experts => &[
+                &["mlp.experts.0.gate_proj", "mlp.experts.0.up_proj", "mlp.experts.0.down_proj"],
+                &[
+                    "block_sparse_moe.experts.0.w1",
+                    "block_sparse_moe.experts.0.w2",
+                    "block_sparse_moe.experts.0.w3",
+                ],
+                &["ffn.experts.0.w1", "ffn.experts.0.w2", "ffn.experts.0.w3"],
+            ],
+            Self::SharedExperts => &[
+                &[
+                    "mlp.shared_experts.gate_proj",
+                    "mlp.shared_experts.up_proj",
+                    "mlp.shared_experts.down_proj",
+                ],
+                &["mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj", "mlp.shared_expert.down_proj"],
+                &["ffn.shared_experts.w1", "ffn.shared_experts.w2", "ffn.shared_experts.w3"],
+            ],
+        }
+    }
+
+    /// Whether names that a type is for, all linear layers where there are none, mean most of the part in some class.
+    pub(super) fn are_targets(self, names: &[String]) -> bool {
+        names.is_empty() || self.are_named(names)
+    }
+
+    /// Whether most of the part keeps the model's own type in some class: of one matrix out of several the rest decides.
+    pub(super) fn are_left_out(self, names: &[String]) -> bool {
+        self.are_named(names)
+    }
+
+    fn are_named(self, names: &[String]) -> bool {
+        let is_named = |matrix: &&&str| {
+            let module = format!("model.layers.{LAYER}.{matrix}");
+            names.iter().any(|name| means(name, &module))
+        };
+        self.matrices().iter().any(|class| 2 * class.iter().filter(is_named).count() > class.len())
+    }
+}
+
+/// Whether a name of a list means a module: a pattern behind `re:` from the beginning on, a name with `*` as file names have
+/// it, any other as whole parts between dots.
+fn means(name: &str, module: &str) -> bool {
+    if let Some(pattern) = name.strip_prefix("re:") {
+        let ends = pattern.ends_with('$');
+        let pattern = pattern.trim_start_matches('^').trim_end_matches('$');
+        let glob = |one: String| if ends || one.ends_with('*') { one } else { one + "*" };
+        return alternatives(pattern).into_iter().any(|one| fits(&glob(of_regex(&one)), module));
+    }
+    let from_layers = |text: &str| text.find("layers.").map_or(text.to_owned(), |at| text[at..].to_owned());
+    if name.contains('*') {
+        let (name, module) = (from_layers(name), from_layers(module));
+        return fits(&name, &module) || fits(&format!("*.{name}"), &module);
+    }
+    let (name, module) = (format!(".{}.", from_layers(name)), format!(".{}.", from_layers(module)));
+    module.contains(&name)
+}
+
+/// A pattern with one group of words, once for each.
+fn alternatives(pattern: &str) -> Vec<String> {
+    let Some((before, rest)) = pattern.split_once('(') else { return vec![pattern.to_owned()] };
+    let Some((words, behind)) = rest.split_once(')') else { return vec![pattern.to_owned()] };
+    words.split('|').map(|word| format!("{before}{}{behind}", word.trim_start_matches("?:"))).collect()
+}
+
+/// `.*` and `.+` as `*`, `\.` as a dot, `\d+` as `*`; other signs stay and mean themselves.
+fn of_regex(pattern: &str) -> String {
+    let all = [(".*", "*"), (".+", "*"), ("\\d+", "*"), ("[0-9]+", "*"), ("\\.", ".")];
+    all.iter().fold(pattern.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// Whether a text is as a pattern with `*` says.
+fn fits(pattern: &str, text: &str) -> bool {
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let [first, middle @ .., last] = parts.as_slice() else { return pattern == text };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_mean_modules_as_their_exporters_read_them() {
+        let module = "model.layers.1.mlp.experts.0.down_proj";
+        for name in [
+            "re:.*\\.experts",
+            "re:.*mlp\\..*down_proj$",
+            "*.mlp.*",
+            "model.layers.1*",
+            "experts",
+            "re:.*(x|mlp).*",
+        ] {
+            assert!(means(name, module), "{name}");
+        }
+        for name in [
+            "re:.*mlp\\.(gate|up|gate_up|down)_proj.*",
+            "re:.*shared_experts.*",
+            "model.layers.0*",
+            "lm_head",
+            "gate",
+            "re:.*experts$",
+            "visual.blocks.0.attn",
+            "down",
+        ] {
+            assert!(!means(name, module), "{name}");
+        }
+    }
+
+    #[test]
+    fn most_of_a_part_decides() {
+        let left_out = |names: &[&str]| {
+            Modules::Attention.are_left_out(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(!left_out(&["model.layers.1.self_attn.o_proj"]));
+        assert!(left_out(&["q_proj", "k_proj", "v_proj"]));
+        assert!(left_out(&["language_model.model.layers.1.self_attn*"]));
+        assert!(left_out(&["*.attn.*"]));
+        assert!(!left_out(&["model.layers.0.self_attn*", "re:.*linear_attn.*", "visual.blocks.1.attn"]));
+    }
+}
