@@ -244,7 +244,7 @@ impl FromStr for KvFormat {
         if let Some((_, format)) = KV_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             return Ok(*format);
         }
-        if FP8_NAMES.contains(&name) {
+        if FP8_NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             return Ok(Self::Fp8);
         }
         if let Ok(plain) = name.parse::<StateFormat>() {

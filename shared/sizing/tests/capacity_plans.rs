@@ -93,16 +93,17 @@ fn a_longer_limit_is_set() {
     assert_eq!((longer.largest_context_is_limit, longer.max_context), (true, Some(Tokens::new(131_072))));
 }
 
-/// Llama-3.1-70B, 70,553,706,496 published parameters of two bytes: llama.cpp spreads its 80 layers over eight GPUs of 80 GB,
-/// and 327,680 B a token (80 × 2 × 8 × 128 × 2) have what is left of them together.
+/// Llama-3.1-70B, 70,553,706,496 published parameters of two bytes: llama.cpp spreads its 80 layers and the output over
+/// eight GPUs of 80 GB; the first has ⌈81 / 8⌉ = 11, which is 11 × 4,096 B a token (11 × 2 × 8 × 128 × 2).
 #[test]
 fn llama_cpp_spreads_layers_over_all_gpus() {
     let plan = plan("llama-3.1-70b", EngineKind::LlamaCpp, &Settings::default(), 100_000).unwrap();
     assert_eq!((plan.ranks, plan.replicas), (8, 1));
     let left = plan.memory.state_bytes.unwrap().get();
     assert!((80_000_000_000_u64 - left).abs_diff(70_553_706_496 * 2 / 8) < 5_000_000, "{left}");
-    assert_eq!(plan.at[0].requests, Some(8 * left / (327_680 * 100_096)));
-    assert_eq!(plan.at[0].bytes_per_request_and_gpu.get(), 327_680 * 100_096 / 8);
+    assert_eq!(plan.at[0].requests, Some(left / (11 * 4_096 * 100_096)));
+    assert_eq!(plan.at[0].bytes_per_request_and_gpu.get(), 11 * 4_096 * 100_096);
+    assert!(plan.warnings.iter().any(|warning| warning.message.contains("11 of 80 layers")));
     let alone = MemoryQuestion { weight_ranks: 1, ..memory("llama-3.1-70b") };
     assert!(
         asked("llama-3.1-70b", EngineKind::LlamaCpp, &Settings::default(), 100_000, alone)

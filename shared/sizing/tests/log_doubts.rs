@@ -230,8 +230,8 @@ fn a_pool_that_holds_next_to_nothing_has_no_negative_tokens() {
 fn a_setting_that_makes_all_figures_agree_is_named() {
     let log = |tokens: &str, concurrency: &str, set: &str| {
         format!(
-            "INFO [api_server.py] vLLM API server version 0.33.0\nINFO [utils.py] non-default args: {{'model': \
-             'meta-llama/Llama-3.1-8B-Instruct', 'max_model_len': 8192{set}}}\nINFO [gpu_worker.py] Available KV cache \
+            "INFO [core.py] Initializing a V1 LLM engine (v0.33.0) with config: \
+             model='meta-llama/Llama-3.1-8B-Instruct', max_seq_len=8192{set}\nINFO [gpu_worker.py] Available KV cache \
              memory: 20.00 GiB\nINFO [kv_cache_utils.py] GPU KV cache size: {tokens} tokens\nINFO [kv_cache_utils.py] \
              Maximum concurrency for 8,192 tokens per request: {concurrency}x\n"
         )
@@ -246,11 +246,15 @@ fn a_setting_that_makes_all_figures_agree_is_named() {
     };
     assert_eq!(causes(&log("163,840", "20.00", "")), [""; 0]);
     let [cause] = causes(&log("327,680", "40.00", "")).try_into().unwrap();
-    assert!(cause.starts_with("kv_dtype: not stated; with fp8 all figures agree"), "{cause}");
+    assert!(
+        cause.starts_with("kv_dtype: no line says more than auto; with fp8 all figures agree"),
+        "{cause}"
+    );
     // Where the format is stated, two ranks divide the heads in half.
-    let [cause] = causes(&log("327,680", "40.00", ", 'kv_cache_dtype': 'bfloat16'")).try_into().unwrap();
-    assert!(cause.starts_with("tp: not stated; with 2 all figures agree"), "{cause}");
-    let both = ", 'kv_cache_dtype': 'bfloat16', 'tensor_parallel_size': 1, 'pipeline_parallel_size': 1";
-    assert_eq!(causes(&log("327,680", "40.00", both)), [""; 0]);
+    let [cause] = causes(&log("327,680", "40.00", ", kv_cache_dtype=bfloat16")).try_into().unwrap();
+    assert!(cause.starts_with("tp: no line says it; with 2 all figures agree"), "{cause}");
+    // Arguments that are not printed beside others have their defaults.
+    let listed = ", kv_cache_dtype=bfloat16\nINFO [utils.py] non-default args: {'max_model_len': 8192}";
+    assert_eq!(causes(&log("327,680", "40.00", listed)), [""; 0]);
     assert_eq!(causes(&log("200,000", "24.41", "")), [""; 0]);
 }

@@ -271,6 +271,17 @@ fn a_class_knows_which_layers_own_index_keys() {
     let (bytes, warnings) = slope(&config);
     assert_eq!(bytes, 34 * 1_152 + 10 * 132);
     assert!(warnings.contains("indexer_types: absent"), "{warnings}");
+    // The class has 2,048 and 128 where the config says nothing, two more words for such layers, and asks no frequency.
+    let bare = with(
+        &config,
+        &json!({"index_topk": null, "index_head_dim": null, "index_topk_freq": 2,
+        "layer_types": vec!["sparse"; 34]}),
+    );
+    let mut bare = bare;
+    for key in ["index_topk", "index_head_dim"] {
+        bare.as_object_mut().unwrap().remove(key);
+    }
+    assert_eq!(slope(&bare).0, 34 * 1_152 + 10 * 132);
 }
 
 /// transformers 5.12 to 5.17 saved GLM-5's layers as `deepseek_sparse_attention`; 5.19 renames them.

@@ -111,7 +111,7 @@ fn every_method_has_its_type() {
         let expected = layers * bits / 8.0 + 2.0 * around;
         assert!((bytes / expected - 1.0).abs() < 0.001, "{config}: {bytes} {expected}");
         // What no rule reads is said beside the figure.
-        assert_eq!(bits == 16.0, words.contains("no rule reads"), "{words}");
+        assert_eq!(bits > 15.0, words.contains("no rule reads"), "{words}");
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) struct Arguments {
     /// GPUs that share each request
     #[arg(long, requires = "gpu", value_name = "N")]
     count: Option<u64>,
-    /// Type of all weights: f32, bf16, fp8 or fp4; each model's own where left out
+    /// Type of all weights: f32, bf16, fp8, fp4, or checkpoint for those of the published checkpoint; as each config says where
+    /// left out
     #[arg(long, requires = "gpu", value_name = "TYPE")]
     weight_dtype: Option<String>,
 }

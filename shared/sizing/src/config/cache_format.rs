@@ -8,7 +8,8 @@ use crate::format::KvFormat;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
-const QUANTIZATION: &str = "quantization_config";
+/// The first that is there counts (vLLM 0.33, `model_arch_config_convertor.py`).
+const QUANTIZATION: [&str; 2] = ["quantization_config", "compression_config"];
 /// One level deeper in checkpoints of older exporters.
 const NESTED: &str = "quantization";
 
@@ -24,7 +25,9 @@ pub(super) fn checkpoint_kv(
     fields: &Fields<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<CheckpointKv>> {
-    let Some((path, value)) = fields.peek(QUANTIZATION) else { return Ok(None) };
+    let Some((path, value)) = QUANTIZATION.into_iter().find_map(|key| fields.peek(key)) else {
+        return Ok(None);
+    };
     let Some(config) = value.as_object() else { return Err(Error::field(path, "expected an object")) };
     let exporter = match config.get("quant_method").and_then(Value::as_str).unwrap_or_default() {
         "compressed-tensors" => Exporter::CompressedTensors,
@@ -52,10 +55,10 @@ pub(super) fn checkpoint_kv(
     warnings.push(Warning::new(
         path,
         format!(
-            "asks for {format} K/V: where kv_dtype is not set {}, others do not",
+            "asks for {format} K/V: where kv_dtype is not set {}; other engines' figures count it where kv_dtype is set",
             match exporter {
                 Exporter::PlainFp8 => "SGLang follows it",
-                _ => "vLLM follows it by its release, SGLang for ModelOpt's FP8",
+                _ => "vLLM follows it by its release, and SGLang ModelOpt's FP8",
             }
         ),
     ));

@@ -180,6 +180,8 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["inkling_text"], "sliding_window_size", 512),
     (&["inkling2_text", "inkling2_loop_text"], "sliding_window_size", 1024),
     (&["mimo_v2_flash"], "v_head_dim", 128),
+    (&["hy_v4"], "index_topk", 2048),
+    (&["hy_v4"], "index_head_dim", 128),
     (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
     (&["llama4_text"], "attention_chunk_size", 8192),
     (&["llama4_text"], "no_rope_layer_interval", 4),

@@ -134,8 +134,14 @@ fn named_layers(
             .map(|(index, value)| {
                 let path = format!("{path}[{index}]");
                 let name = value.as_str().ok_or_else(|| wrong_type(&path, "a layer kind", value))?;
+                // `HYV4Config` takes two more words for layers with an indexer.
+                let is_sparse =
+                    matches!(name, "sparse_attention" | "sparse") && fields.model_type() == Some("hy_v4");
+                let name = if is_sparse { INDEXED[0] } else { name };
                 let kind = kind_of_name(name).ok_or_else(|| unknown_kind(&path, name))?;
-                if INDEXED.contains(&name) && !INDEX_WIDTHS.iter().any(|key| fields.has(key)) {
+                if INDEXED.contains(&name)
+                    && !INDEX_WIDTHS.iter().any(|key| fields.count(key).is_ok_and(|width| width.is_some()))
+                {
                     let what =
                         format!("layers of {name}, and no width of index keys is stated; none are counted");
                     fields.doubt(fields.path_of(key), what);

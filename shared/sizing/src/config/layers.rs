@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::fields::{Fields, LAYERS};
 use super::kinds::{LayerKind, read_kinds};
-use super::shapes::Shapes;
+use super::shapes::{Shapes, owner_place};
 use super::sources::{check_sources, without_index_owner};
 use crate::architecture::LayerDraft;
 use crate::fact::{Fact, Source};
@@ -66,7 +66,7 @@ pub(super) fn read_layers(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> R
         drafts.push(LayerDraft { mixers: Arc::clone(mixers), borrows: borrowed[index].clone() });
     }
     if let Some(index) = without_index_owner(&drafts) {
-        let place = format!("{}[{index}]", fields.path_of("indexer_types"));
+        let place = owner_place(fields, index);
         return Err(Error::field(place, "\"shared\", and no earlier layer owns index keys"));
     }
     let mut told = HashSet::new();

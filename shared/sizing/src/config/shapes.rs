@@ -24,6 +24,7 @@ use crate::{Error, Result};
 
 pub(super) use beside::{convolution_taps, has_convolutions};
 pub(crate) use compressed::{csa, hca};
+pub(super) use owners::owner_place;
 pub(crate) use recurrent::kda_mixer;
 pub(crate) use shared::uneven;
 

@@ -8,10 +8,10 @@ mod modules;
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
+use super::fields::{Fields, LAYERS};
 use crate::cost::{CheckpointWeights, Operand, Scale, Stored};
 use crate::format::StateFormat;
-use modules::Modules;
+use modules::{Modules, Names};
 
 /// What stands in the config of weights, by the names of several exporters.
 const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
@@ -51,10 +51,12 @@ pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> StatedWei
             return StatedWeights { stored: None, unread: Some(unread.trim().to_owned()) };
         }
     };
-    let left_out = names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key))));
+    let layers = LAYERS.into_iter().find_map(|key| fields.peek(key)?.1.as_u64());
+    let middle = |all: Vec<String>| Names { all, layer: layers.unwrap_or(2) / 2 };
+    let left_out = middle(names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key)))));
     let kept = Stored { operand: own, computed: own, scale: None };
     let of = |modules: Modules| {
-        let scheme = schemes.iter().find(|(targets, _)| modules.are_targets(targets));
+        let scheme = schemes.iter().find(|(targets, _)| modules.are_targets(&middle(targets.clone())));
         scheme.filter(|_| !modules.are_left_out(&left_out)).map_or(kept, |(_, stored)| *stored)
     };
     let experts = match fields.peek("expert_dtype").and_then(|(_, value)| value.as_str()) {

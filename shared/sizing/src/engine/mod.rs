@@ -380,6 +380,16 @@ pub fn warnings(query: &Query<'_>) -> Result<Vec<Warning>> {
     Ok(all_warnings(query, profile(query)?.as_ref()))
 }
 
+/// The same without what is said of settings that change nothing.
+///
+/// # Errors
+///
+/// As [`warnings`].
+pub(crate) fn assumptions(query: &Query<'_>) -> Result<Vec<Warning>> {
+    let query = &query.at_some_length();
+    Ok(assumed(query, profile(query)?.as_ref()))
+}
+
 /// Says where requests are longer than the launch allows.
 fn too_long(query: &Query<'_>) -> Option<Warning> {
     let (longest, context) = query.settings.max_model_len.zip(query.context)?;
@@ -395,11 +405,16 @@ fn too_long(query: &Query<'_>) -> Option<Warning> {
 }
 
 fn all_warnings(query: &Query<'_>, plan: &dyn Profile) -> Vec<Warning> {
+    let mut warnings = assumed(query, plan);
+    let unused = unused::warnings(query, &warnings);
+    warnings.extend(unused);
+    warnings
+}
+
+fn assumed(query: &Query<'_>, plan: &dyn Profile) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = query.engine.warning().into_iter().collect();
     warnings.extend(dtype::warning(query));
     warnings.extend(plan.warnings());
     warnings.extend(too_long(query));
-    let unused = unused::warnings(query, &warnings);
-    warnings.extend(unused);
     warnings
 }

@@ -40,7 +40,9 @@ pub(super) fn of_differences(
         return None;
     }
     let explains = |(name, value): &&(&str, &str)| {
-        if before.launch.states(name) || !has_setting(engine.kind(), name) {
+        // Where arguments are printed, one that is not among them has its default; `auto` leaves K/V to the checkpoint.
+        let is_default = before.launch.lists_arguments && *name != "kv_dtype" && *name != "gpu";
+        if is_default || before.launch.states(name) || !has_setting(engine.kind(), name) {
             return false;
         }
         let mut tried = before.clone();
@@ -50,8 +52,13 @@ pub(super) fn of_differences(
             && known(&tried) >= known(after)
     };
     let (name, value) = CANDIDATES.iter().find(explains)?;
-    let what = format!(
-        "not stated; with {value} all figures agree, so the launch may have set it (or something that comes to the same)"
-    );
+    let what = match *name {
+        "kv_dtype" => format!(
+            "no line says more than auto; with {value} all figures agree, as a checkpoint or a setting may have it"
+        ),
+        _ => format!(
+            "no line says it; with {value} all figures agree, so the launch may have it, or what comes to the same"
+        ),
+    };
     Some(Warning::new(*name, what))
 }

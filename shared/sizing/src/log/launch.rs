@@ -35,6 +35,8 @@ pub(super) struct Launch {
     pub(super) warnings: Vec<Warning>,
     /// Whether any line of this engine was seen, other than figures.
     pub(super) seen: bool,
+    /// Whether a line lists the arguments of the launch that are not defaults.
+    pub(super) lists_arguments: bool,
     pub(super) stated: Stated,
     /// Why what the plan of the pool decides is not recomputed, where the engine plans by rules that the profiles do not have.
     pub(super) unplanned: Option<&'static str>,

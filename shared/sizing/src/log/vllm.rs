@@ -79,6 +79,7 @@ pub(super) fn read(line: &Line, reading: &mut Reading) {
             reading.launch.model(first.filter(|word| !word.starts_with('-')), By::Arguments, line.number);
         }
         reading.launch.model(line.value("model"), By::Arguments, line.number);
+        reading.launch.lists_arguments = true;
         arguments(line, reading);
     } else if line.has("max_num_batched_tokens=") {
         reading.launch.read(line, &[BATCHED_TOKENS]);

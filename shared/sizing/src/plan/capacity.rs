@@ -6,7 +6,8 @@ use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
-use crate::engine::{Bound, Engine, EngineKind, Query, Room, ranks, reserved_each, warnings};
+use crate::architecture::Architecture;
+use crate::engine::{Bound, Engine, EngineKind, Query, Room, assumptions, ranks, reserved_each};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::state::counted;
@@ -139,10 +140,10 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         }
     }
     let memory = question.memory.fill(subject)?;
-    let spread = spread(question.engine.kind(), &question.memory);
+    let spread = Spread::of(question.engine.kind(), &question.memory, subject.architecture);
     let state = StateModel::new(subject.architecture, settings)?;
-    let held = memory.state_bytes.map(|bytes| bytes.times(spread)).transpose()?;
-    let ranks = ranks * spread;
+    let held = memory.state_bytes.map(|bytes| spread.held(bytes)).transpose()?;
+    let ranks = ranks * spread.gpus;
     let asking = Asking { query, state: &state, memory: held, spread, replicas: count / ranks };
     let largest = asking.largest_context(limit)?;
     let at = question.contexts.iter().map(|n| asking.at(*n, count, question.price_per_hour));
@@ -190,10 +191,40 @@ fn distinct(all: Vec<Warning>) -> Vec<Warning> {
     told
 }
 
-/// GPUs over which layers are spread: llama.cpp gives each some of them (`--split-mode layer`, its default), with their
-/// weights and cells, in parts that are taken to be equal.
-pub(super) fn spread(engine: EngineKind, memory: &MemoryQuestion<'_>) -> u64 {
-    if engine == EngineKind::LlamaCpp { memory.weight_ranks } else { 1 }
+/// How the layers of one model are spread over GPUs: llama.cpp gives each a run of whole layers with their cells
+/// (`--split-mode layer`, its default), which are taken to be of one size. Other engines divide every layer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spread {
+    /// GPUs that hold one model between them.
+    pub(super) gpus: u64,
+    /// All layers.
+    layers: u64,
+    /// Layers of the GPU with most: of equal shares of the layers and the output behind them, the first.
+    most: u64,
+}
+
+impl Spread {
+    pub(super) fn of(engine: EngineKind, memory: &MemoryQuestion<'_>, architecture: &Architecture) -> Self {
+        let gpus = if engine == EngineKind::LlamaCpp { memory.weight_ranks } else { 1 };
+        let layers = (architecture.layer_count() as u64).max(1);
+        Self { gpus, layers, most: (layers + 1).div_ceil(gpus).min(layers) }
+    }
+
+    /// What all GPUs hold of state where the fullest holds so much.
+    pub(super) fn held(self, fullest: Bytes) -> Result<Bytes> {
+        Ok(Bytes::new(fullest.times(self.layers)?.get() / self.most))
+    }
+
+    /// What the fullest GPU holds of so much.
+    fn share(self, all: Bytes) -> Bytes {
+        let share = (u128::from(all.get()) * u128::from(self.most)).div_ceil(u128::from(self.layers));
+        Bytes::new(u64::try_from(share).unwrap_or(u64::MAX))
+    }
+
+    /// The whole over the fullest GPU's part.
+    fn parts(self) -> f64 {
+        self.layers as f64 / self.most as f64
+    }
 }
 
 /// The longest request: the setting, what the engine derives of the config (a scaled `RoPE` among it), else the config's own.
@@ -207,7 +238,7 @@ struct Asking<'a> {
     /// Bytes for state on one GPU, or on all that layers are spread over.
     memory: Option<Bytes>,
     /// GPUs that hold the layers of one model between them, whose bytes are asked for together.
-    spread: u64,
+    spread: Spread,
     replicas: u64,
 }
 
@@ -251,7 +282,7 @@ impl Asking<'_> {
         let some = requests.filter(|requests| *requests > 0);
         Ok(CapacityAt {
             context: n,
-            bytes_per_request_and_gpu: Bytes::new(self.one(n)?.get().div_ceil(self.spread)),
+            bytes_per_request_and_gpu: self.spread.share(self.one(n)?),
             requests,
             requests_per_gpu: requests.map(|requests| requests as f64 / count as f64),
             price_per_request_hour: price
@@ -270,7 +301,7 @@ impl Asking<'_> {
         Ok(MixCapacity {
             lengths: mix.words().to_owned(),
             mean_tokens: mix.mean(),
-            mean_bytes_per_gpu: mean_bytes / self.spread as f64,
+            mean_bytes_per_gpu: mean_bytes / self.spread.parts(),
             requests: of_one.map(|requests| self.on_all(requests)).transpose()?,
             requests_at_longest: self.requests(mix.longest())?,
         })
@@ -297,7 +328,9 @@ impl Asking<'_> {
     ) -> Result<Vec<WrongFormula>> {
         let alone = Settings { tp: None, pp: None, dcp: None, ..settings.clone() };
         let logical = StateModel::new(subject.architecture, &alone)?.resident(n, 1)?;
-        let dense = Query::new(subject.architecture, Engine::newest(EngineKind::Logical), settings)?;
+        // Ranks that the engine does not have divide nothing.
+        let divided = if self.query.engine.kind() == EngineKind::LlamaCpp { &alone } else { settings };
+        let dense = Query::new(subject.architecture, Engine::newest(EngineKind::Logical), divided)?;
         let on_gpu = reserved_each(&dense, &[n])?.first().map_or(1, |bytes| bytes.get().max(1));
         let of_all = |bytes: Bytes, times: u64| {
             let scaled = u128::from(bytes.get()) * u128::from(logical.get()) / u128::from(on_gpu);
@@ -314,7 +347,13 @@ impl Asking<'_> {
         if self.query.engine.is_dense(self.query.settings) {
             return Ok(all);
         }
-        all.extend(warnings(&self.query)?.into_iter().filter(|warning| warning.field != "context"));
+        all.extend(assumptions(&self.query)?);
+        if self.spread.gpus > 1 {
+            let (most, layers) = (self.spread.most, counted(self.spread.layers, "layer", "layers"));
+            let what =
+                format!("the fullest GPU has {most} of {layers}; weights are taken to be shared evenly");
+            all.push(Warning::new("count", what));
+        }
         let Some(memory) = self.memory else { return Ok(distinct(all)) };
         let room = self.room(memory);
         all.extend(room.division()?);
@@ -353,7 +392,7 @@ impl Asking<'_> {
             ("context", at.context.get() as f64),
             ("bytes of a request", 1.0),
         ];
-        let (replicas, spread) = (self.replicas as f64, self.spread as f64);
+        let (replicas, spread) = (self.replicas as f64, self.spread.parts());
         sensitivities(&inputs, |of| {
             let left = of[0] * of[1].min(1.0) - of[2] - of[3] - of[4];
             let n = sensitivity::tokens(of[5])?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::capacity::spread;
+use super::capacity::Spread;
 use super::memory::Memory;
 use super::typed::{holders, memory_question};
 use super::{Given, Subject};
@@ -112,8 +112,9 @@ pub fn left(subject: &Subject<'_>, state: &StateModel, query: &Query<'_>, gpus: 
     let given = Given::of([("weight_dtype", weights)]);
     let holders = holders(kind, &settings, gpus.count);
     let question = memory_question(subject, (gpus.gpu, gpus.count), holders, &given)?;
+    let spread = Spread::of(kind, &question, subject.architecture);
     let memory = question.fill(subject)?;
-    let room = memory.state_bytes.map(|bytes| bytes.times(spread(kind, &question))).transpose()?;
+    let room = memory.state_bytes.map(|bytes| spread.held(bytes)).transpose()?;
     let Some(room) = room else {
         return Ok(Left { memory, ranks, longest: LargestContext::Nothing, level: None });
     };

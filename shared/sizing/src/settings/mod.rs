@@ -68,7 +68,7 @@ macro_rules! settings {
             /// Names that end in `_bytes` take units of bytes; see [`Bytes::given`]. A storage of `auto` is that of the
             /// model, as in the flags of vLLM and SGLang.
             pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-                if value == "auto" && name.ends_with("_dtype") && Self::NAMES.contains(&name) {
+                if value.eq_ignore_ascii_case("auto") && name.ends_with("_dtype") && Self::NAMES.contains(&name) {
                     self.clear(name);
                     return Ok(());
                 }

@@ -27,7 +27,10 @@ impl Shapes<'_, '_> {
             nope: self.fields.count_any(&LATENT_NOPES)?,
             v_width: self.fields.count_any(&LATENT_VALUES)?,
         };
-        if !self.fields.has("index_head_dim") && !self.fields.has("index_topk") {
+        if !self.fields.has("index_head_dim")
+            && !self.fields.has("index_topk")
+            && self.fields.model_type() != Some("hy_v4")
+        {
             return Ok(Mixer::Mla(latent));
         }
         let owns = self.indexers.as_ref().is_none_or(|owners| owners[index]);

@@ -15,6 +15,10 @@ pub(super) fn of_index_keys(fields: &Fields<'_>, total: usize) -> Result<Option<
     if let Some(listed) = listed(fields, "indexer_types", total)? {
         return Ok(Some(listed));
     }
+    // `HYV4Config.__post_init__` fills the list before any other rule is asked: the first, and every fourth from the second on.
+    if fields.model_type() == Some("hy_v4") {
+        return Ok(Some((0..total).map(|layer| layer == 0 || (layer - 1).is_multiple_of(4)).collect()));
+    }
     if fields.find(PATTERN).is_some_and(|(_, value)| value.is_array()) {
         return listed(fields, PATTERN, total);
     }
@@ -24,13 +28,22 @@ pub(super) fn of_index_keys(fields: &Fields<'_>, total: usize) -> Result<Option<
     by_rule(fields, total)
 }
 
-/// A word a layer.
+/// Where it stands that a layer uses an earlier one's keys.
+pub(in crate::config) fn owner_place(fields: &Fields<'_>, index: usize) -> String {
+    let listed = ["indexer_types", PATTERN].into_iter().find(|key| fields.peek(key).is_some());
+    listed.map_or_else(
+        || fields.path_of("index_skip_topk_offset"),
+        |key| format!("{}[{index}]", fields.path_of(key)),
+    )
+}
+
+/// A word or a letter a layer.
 fn listed(fields: &Fields<'_>, key: &str, total: usize) -> Result<Option<Vec<bool>>> {
     let Some((path, list)) = fields.list(key)? else { return Ok(None) };
     must_fit(fields, &path, list.len(), total)?;
     let owns = |(index, value): (usize, &Value)| match value.as_str() {
-        Some("full") => Ok(true),
-        Some("shared") => Ok(false),
+        Some("full" | "F") => Ok(true),
+        Some("shared" | "S") => Ok(false),
         _ => Err(Error::field(
             format!("{path}[{index}]"),
             format!("{value} is neither \"full\" nor \"shared\""),
@@ -53,7 +66,5 @@ fn by_rule(fields: &Fields<'_>, total: usize) -> Result<Option<Vec<bool>>> {
         let owns = |layer: u64| (layer + 1).saturating_sub(offset).is_multiple_of(every.get());
         return Ok(Some((0..total as u64).map(owns).collect()));
     }
-    let is_hy_v4 = fields.model_type() == Some("hy_v4") && fields.has("index_topk");
-    // `HYV4Config.__post_init__`: the first, and every fourth from the second on.
-    Ok(is_hy_v4.then(|| (0..total).map(|layer| layer == 0 || (layer - 1).is_multiple_of(4)).collect()))
+    Ok(None)
 }

@@ -9,8 +9,12 @@ pub(super) enum Modules {
     SharedExperts,
 }
 
-/// A layer in the middle stands for all: lists that name every layer name it too, and those of the first and last do not.
-const LAYER: &str = "1";
+/// Names of modules, asked of the layer in the middle, which stands for all: lists that name every layer name it too, and those
+/// of the first and last do not.
+pub(super) struct Names {
+    pub(super) all: Vec<String>,
+    pub(super) layer: u64,
+}
 
 impl Modules {
     /// Matrices of the part in one layer, by the names of several classes; each list is one class's.
@@ -49,19 +53,19 @@ impl Modules {
     }
 
     /// Whether names that a type is for, all linear layers where there are none, mean most of the part in some class.
-    pub(super) fn are_targets(self, names: &[String]) -> bool {
-        names.is_empty() || self.are_named(names)
+    pub(super) fn are_targets(self, names: &Names) -> bool {
+        names.all.is_empty() || self.are_named(names)
     }
 
     /// Whether most of the part keeps the model's own type in some class: of one matrix out of several the rest decides.
-    pub(super) fn are_left_out(self, names: &[String]) -> bool {
+    pub(super) fn are_left_out(self, names: &Names) -> bool {
         self.are_named(names)
     }
 
-    fn are_named(self, names: &[String]) -> bool {
+    fn are_named(self, names: &Names) -> bool {
         let is_named = |matrix: &&&str| {
-            let module = format!("model.layers.{LAYER}.{matrix}");
-            names.iter().any(|name| means(name, &module))
+            let module = format!("model.layers.{}.{matrix}", names.layer);
+            names.all.iter().any(|name| means(name, &module))
         };
         self.matrices().iter().any(|class| 2 * class.iter().filter(is_named).count() > class.len())
     }
@@ -75,6 +79,10 @@ fn means(name: &str, module: &str) -> bool {
         let pattern = pattern.trim_start_matches('^').trim_end_matches('$');
         let glob = |one: String| if ends || one.ends_with('*') { one } else { one + "*" };
         return alternatives(pattern).into_iter().any(|one| fits(&glob(of_regex(&one)), module));
+    }
+    // Layers that predict further tokens are others.
+    if name.starts_with("mtp") {
+        return false;
     }
     let from_layers = |text: &str| text.find("layers.").map_or(text.to_owned(), |at| text[at..].to_owned());
     if name.contains('*') {
@@ -144,12 +152,14 @@ mod tests {
     #[test]
     fn most_of_a_part_decides() {
         let left_out = |names: &[&str]| {
-            Modules::Attention.are_left_out(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            let all = names.iter().map(|name| (*name).to_owned()).collect();
+            Modules::Attention.are_left_out(&Names { all, layer: 1 })
         };
         assert!(!left_out(&["model.layers.1.self_attn.o_proj"]));
         assert!(left_out(&["q_proj", "k_proj", "v_proj"]));
         assert!(left_out(&["language_model.model.layers.1.self_attn*"]));
         assert!(left_out(&["*.attn.*"]));
+        assert!(!left_out(&["mtp.layers.1.self_attn*"]));
         assert!(!left_out(&["model.layers.0.self_attn*", "re:.*linear_attn.*", "visual.blocks.1.attn"]));
     }
 }

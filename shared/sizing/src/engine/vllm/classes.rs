@@ -8,17 +8,21 @@ use crate::warning::Warning;
 /// Classes by a version, their names apart by spaces.
 type ByVersion = [(&'static [u32], &'static str)];
 
-/// Classes that are gone, by the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of `models/registry.py`).
+/// Classes that are gone, by the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of `models/registry.py`;
+/// where that of a later release still has them, it counts).
 const GONE: &ByVersion = &[
     (&[0, 9], "Phi3SmallForCausalLM"),
-    (&[0, 10], "MllamaForConditionalGeneration MotifForCausalLM Phi4FlashForCausalLM"),
+    (&[0, 10], "MllamaForConditionalGeneration Phi4FlashForCausalLM"),
     (&[0, 22], "JAISLMHeadModel"),
     (
         &[0, 23],
-        "BaiChuanForCausalLM BaichuanForCausalLM BambaForCausalLM Dots1ForCausalLM InternLMForCausalLM MiniMaxForCausalLM \
+        "BambaForCausalLM Dots1ForCausalLM InternLMForCausalLM MiniMaxForCausalLM \
          MiniMaxM1ForCausalLM MiniMaxText01ForCausalLM QWenLMHeadModel XverseForCausalLM",
     ),
-    (&[0, 24], "AquilaForCausalLM AquilaModel Grok1ForCausalLM Grok1ModelForCausalLM"),
+    (
+        &[0, 24],
+        "AquilaForCausalLM AquilaModel BaiChuanForCausalLM BaichuanForCausalLM Grok1ForCausalLM Grok1ModelForCausalLM",
+    ),
     (&[0, 25], "PersimmonForCausalLM TeleChatForCausalLM"),
     (&[0, 26], "OuroForCausalLM Plamo2ForCausalLM"),
     (&[0, 28], "ArcticForCausalLM MPTForCausalLM MptForCausalLM RWForCausalLM"),
