@@ -69,6 +69,18 @@ struct ComponentStep {
     reads: Reads,
     /// Entries of a layer that one decode step reads; null where there are no entries.
     read_entries: Option<u64>,
+    /// Bytes that the layers read which keep it.
+    #[serde(skip)]
+    own_read_bytes: Bytes,
+    /// What other layers read of it, which keep nothing of the kind.
+    other_readers: Vec<OtherReader>,
+    read_bytes_per_step: Bytes,
+}
+
+#[derive(Debug, Serialize)]
+struct OtherReader {
+    layers: u64,
+    entries: Option<u64>,
     read_bytes_per_step: Bytes,
 }
 
@@ -148,10 +160,27 @@ fn steps(state: &StateModel, n: Tokens, batch: u64) -> kvscope_sizing::Result<Ve
             bytes: component.bytes(n)?.times(part.layers)?.times(batch)?,
             reads: component.reads,
             read_entries: component.read_entries(n),
-            read_bytes_per_step: component.read_bytes(n)?.times(part.layers)?.times(batch)?,
+            own_read_bytes: component.read_bytes(n)?.times(part.layers)?.times(batch)?,
+            other_readers: other_readers(part, n, batch)?,
+            read_bytes_per_step: part.read_bytes(n)?.times(batch)?,
         })
     };
     state.parts().iter().map(step).collect()
+}
+
+fn other_readers(
+    part: &kvscope_sizing::Part,
+    n: Tokens,
+    batch: u64,
+) -> kvscope_sizing::Result<Vec<OtherReader>> {
+    let of = |(read, layers): &(kvscope_sizing::StateComponent, u64)| {
+        Ok(OtherReader {
+            layers: *layers,
+            entries: read.read_entries(n),
+            read_bytes_per_step: read.read_bytes(n)?.times(*layers)?.times(batch)?,
+        })
+    };
+    part.other_readers().iter().map(of).collect()
 }
 
 fn text(report: &Report<'_>) -> String {
@@ -173,7 +202,17 @@ fn text(report: &Report<'_>) -> String {
         let layers = counted(step.layers, "layer", "layers");
         add(&mut text, format!("  {entries}{layers}{batch}: {}", step.bytes));
         if let Some(read) = read_words(step) {
-            add(&mut text, format!("  a step reads {read} × {layers}{batch}: {}", step.read_bytes_per_step));
+            add(&mut text, format!("  a step reads {read} × {layers}{batch}: {}", step.own_read_bytes));
+        }
+        for other in &step.other_readers {
+            let entries =
+                other.entries.map_or(String::new(), |n| format!("{} × ", counted(n, "entry", "entries")));
+            let layers = counted(other.layers, "layer", "layers");
+            let bytes = other.read_bytes_per_step;
+            add(
+                &mut text,
+                format!("  a step reads {entries}{layers} that use an earlier layer's{batch}: {bytes}"),
+            );
         }
     }
     let shown = report.resident_bytes.display(UnitSystem::Decimal);

@@ -12,7 +12,7 @@ use crate::format::StateFormat;
 use crate::growth::Growth;
 use crate::mixer::{Mixer, Recurrence};
 use crate::service::WindowPolicy;
-use crate::settings::Settings;
+use crate::settings::{Formats, Settings};
 use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
 use crate::warning::Warning;
 use crate::{Bytes, BytesPerToken, Error, Result, Tokens, sort_short};
@@ -37,9 +37,29 @@ pub struct Part {
     /// How many layers keep it.
     pub layers: u64,
     places: Vec<usize>,
+    /// What layers that keep nothing of the kind read of it, and how many do.
+    others: Vec<(StateComponent, u64)>,
 }
 
 impl Part {
+    /// Bytes that one decode step of one request at `n` tokens reads of it, in the layers that keep it and in those that use an
+    /// earlier layer's.
+    ///
+    /// # Errors
+    ///
+    /// A figure beyond 64 bits.
+    pub fn read_bytes(&self, n: Tokens) -> Result<Bytes> {
+        let own = self.component.read_bytes(n)?.times(self.layers)?;
+        self.others
+            .iter()
+            .try_fold(own, |total, (read, layers)| total.plus(read.read_bytes(n)?.times(*layers)?))
+    }
+
+    /// What layers read of it that use an earlier layer's, and how many layers do.
+    pub fn other_readers(&self) -> &[(StateComponent, u64)] {
+        &self.others
+    }
+
     /// The layers that keep it, by index from 0, rising.
     pub fn places(&self) -> &[usize] {
         &self.places
@@ -139,6 +159,7 @@ impl StateModel {
                         component: Arc::clone(component),
                         layers,
                         places: class.layers.clone(),
+                        others: Vec::new(),
                     }),
                 }
             }
@@ -148,6 +169,14 @@ impl StateModel {
         for part in &mut parts {
             part.places.sort_unstable();
             part.places.dedup();
+        }
+        for (read, layers) in borrowed(architecture, &formats)? {
+            let of_kind = |part: &Part| part.component.kind == read.kind;
+            let is_same = |part: &Part| of_kind(part) && part.component.growth == read.growth;
+            let place = parts.iter().position(is_same).or_else(|| parts.iter().position(of_kind));
+            if let Some(place) = place {
+                parts[place].others.push((read, layers));
+            }
         }
         let mut warnings = architecture.warnings().to_vec();
         warnings.extend(settings.without_effect(architecture));
@@ -235,7 +264,7 @@ impl StateModel {
     pub fn read_per_step(&self, n: Tokens, batch: u64) -> Result<Bytes> {
         let mut total = Bytes::ZERO;
         for part in &self.parts {
-            total = total.plus(part.component.read_bytes(n)?.times(part.layers)?)?;
+            total = total.plus(part.read_bytes(n)?)?;
         }
         total.times(batch)
     }
@@ -289,9 +318,9 @@ impl StateModel {
         let mut components = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             let kept = &part.component;
+            let in_batch = |bytes: Bytes| bytes.times(batch).map_err(|error| error.for_setting("batch"));
             let of_batch = |bytes: Bytes| {
-                let one = bytes.times(part.layers).map_err(|error| error.for_setting("context"))?;
-                one.times(batch).map_err(|error| error.for_setting("batch"))
+                in_batch(bytes.times(part.layers).map_err(|error| error.for_setting("context"))?)
             };
             components.push(ComponentSize {
                 kind: kept.kind,
@@ -302,7 +331,7 @@ impl StateModel {
                 bytes: context.map(|n| of_batch(kept.bytes(n)?)).transpose()?,
                 slope_bytes_per_token: kept.growth.slope(context)?.times(part.layers)?,
                 fixed_bytes: kept.growth.fixed(context)?.times(part.layers)?,
-                read_bytes_per_step: context.map(|n| of_batch(kept.read_bytes(n)?)).transpose()?,
+                read_bytes_per_step: context.map(|n| in_batch(part.read_bytes(n)?)).transpose()?,
                 persisted_bytes: context.map(|n| of_batch(kept.persisted_bytes(n, windows)?)).transpose()?,
                 transfer_bytes: context.map(|n| of_batch(kept.transfer_bytes(n)?)).transpose()?,
             });
@@ -340,6 +369,19 @@ fn sum(parts: &[ComponentSize], figure: impl Fn(&ComponentSize) -> Option<Bytes>
 /// What two components of different layers have in common where they can be counted as one part.
 fn bytes_of(component: &StateComponent) -> (ComponentKind, Growth, &'static str, Reads) {
     (component.kind, component.growth, component.format, component.reads)
+}
+
+/// What layers read that earlier layers keep, with how many layers do: whole caches, and stores and index keys.
+fn borrowed(architecture: &Architecture, formats: &Formats) -> Result<Vec<(StateComponent, u64)>> {
+    let mut all = Vec::new();
+    for class in architecture.classes() {
+        let layers = class.layers.len() as u64;
+        for mixer in &class.mixers {
+            let whole = if class.borrows.is_some() { mixer.components(formats)? } else { Vec::new() };
+            all.extend(whole.into_iter().chain(mixer.borrowed(formats)?).map(|read| (read, layers)));
+        }
+    }
+    Ok(all)
 }
 
 /// The field names of the command line contract. What is not computed yet is null, never 0.

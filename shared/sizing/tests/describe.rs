@@ -147,11 +147,14 @@ fn the_document_says_what_a_step_reads() {
                     (Some(cap), Some(_)) => cap.get().min(n),
                     (None, Some(tokens)) => n / tokens,
                 };
-                let read = match (row.decode_reads.entries, row.prefix_hit.tokens) {
+                let read = |reads: DecodeReads| match (reads.entries, row.prefix_hit.tokens) {
                     (ReadRule::CurrentChunk, Some(chunk)) => (n - 1) % chunk.get() + 1,
-                    _ => row.decode_reads.at_most.map_or(entries, |most| most.min(entries)),
+                    _ => reads.at_most.map_or(entries, |most| most.min(entries)),
                 };
-                total += read * row.entry_bytes.get() * row.layers.len() as u64;
+                total += read(row.decode_reads) * row.entry_bytes.get() * row.layers.len() as u64;
+                for other in &row.other_readers {
+                    total += read(other.decode_reads) * row.entry_bytes.get() * other.layers;
+                }
             }
             let state = StateModel::new(&entry.architecture().unwrap(), &Settings::default()).unwrap();
             assert_eq!(total, state.read_per_step(Tokens::new(n), 1).unwrap().get(), "{} at {n}", entry.id);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+use kvscope_sizing::cost::{CostOf, FlopWeights, Types};
+use kvscope_sizing::parameters::Parameters;
 use kvscope_sizing::{Settings, StateModel, Tokens, WindowPolicy, catalogue, find_entry};
 
 const K32: Tokens = Tokens::new(32_768);
@@ -131,4 +133,35 @@ fn what_is_sent_or_kept_is_never_more_than_what_is_resident() {
             assert!(kept <= sent && sent <= resident, "{} at {n}: {kept}, {sent}, {resident}", entry.id);
         }
     }
+}
+
+/// DeepSeek-V4.1's layers read stores and index keys that earlier layers keep: the state's figure is that of the cost, whose
+/// growth the report's figure 2 checks (claim V6).
+#[test]
+fn a_step_reads_what_earlier_layers_keep_too() {
+    let mut compared = 0;
+    for entry in catalogue() {
+        let architecture = entry.architecture().unwrap();
+        let Ok(parameters) = Parameters::of(&entry.config, &architecture) else { continue };
+        let settings = Settings::default();
+        let state = StateModel::new(&architecture, &settings).unwrap();
+        let of = CostOf {
+            architecture: &architecture,
+            parameters: &parameters,
+            settings: &settings,
+            types: Types::of(&architecture),
+            weights: FlopWeights::plain(),
+        };
+        for n in [1, 1000, 30_000, 1_000_000].map(Tokens::new) {
+            let Ok(cost) = of.decode(n, 1) else { continue };
+            assert_eq!(
+                state.read_per_step(n, 1).unwrap(),
+                cost.state_read_bytes.unwrap(),
+                "{} at {n}",
+                entry.id
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared > 250, "{compared}");
 }

@@ -3,6 +3,7 @@ use serde::Serialize;
 use super::Group;
 use crate::growth::Growth;
 use crate::mixer::Mixer;
+use crate::size::StateModel;
 use crate::state::{ComponentKind, Lifecycle, Reads, StateComponent};
 use crate::{Bytes, Tokens};
 
@@ -27,10 +28,21 @@ pub struct Lifetime {
     pub tokens_per_entry: Option<u64>,
     /// Tokens from which it no longer grows: 0 where it never grows, null where it grows without end.
     pub saturates_at: Option<Tokens>,
-    /// What one decode step reads of it.
+    /// What one decode step reads of it in each of its layers.
     pub decode_reads: DecodeReads,
+    /// Layers that read it and keep nothing of the kind.
+    pub other_readers: Vec<OtherReaders>,
     /// What a request with the same prefix needs of it.
     pub prefix_hit: PrefixHit,
+}
+
+/// Layers that use what an earlier layer keeps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherReaders {
+    /// How many.
+    pub layers: u64,
+    /// What one decode step reads in each, of entries as they are kept here.
+    pub decode_reads: DecodeReads,
 }
 
 /// What one decode step reads of a component: its entries, or `at_most` of them where there are more, each with
@@ -90,11 +102,6 @@ pub enum Needs {
 impl Lifetime {
     pub(super) fn of(index: usize, group: &Group) -> Self {
         let kept = &group.component;
-        let tokens_per_entry = match kept.growth {
-            Growth::Compressed { ratio, .. } => Some(ratio.get()),
-            Growth::Constant { .. } => None,
-            _ => Some(1),
-        };
         Self {
             component: index,
             kind: kept.kind,
@@ -103,11 +110,38 @@ impl Lifetime {
             growth: kept.growth.name(),
             lifecycle: kept.lifecycle,
             entry_bytes: kept.growth.entry(),
-            tokens_per_entry,
+            tokens_per_entry: tokens_per_entry(kept.growth),
             saturates_at: kept.growth.saturates_at(),
             decode_reads: DecodeReads::of(kept),
+            other_readers: Vec::new(),
             prefix_hit: PrefixHit::of(group),
         }
+    }
+}
+
+/// The rows with what layers read of them that keep nothing of the kind: each at the first row of the component.
+pub(super) fn with_other_readers(mut rows: Vec<Lifetime>, state: &StateModel) -> Vec<Lifetime> {
+    for part in state.parts() {
+        let kept = &part.component;
+        let is_of = |row: &&mut Lifetime| {
+            let is_as_wide = row.format == kept.format && row.entry_bytes == kept.growth.entry();
+            row.kind == kept.kind && is_as_wide && row.tokens_per_entry == tokens_per_entry(kept.growth)
+        };
+        let Some(row) = rows.iter_mut().find(is_of) else { continue };
+        let others = part.other_readers().iter();
+        row.other_readers.extend(
+            others
+                .map(|(read, layers)| OtherReaders { layers: *layers, decode_reads: DecodeReads::of(read) }),
+        );
+    }
+    rows
+}
+
+fn tokens_per_entry(growth: Growth) -> Option<u64> {
+    match growth {
+        Growth::Compressed { ratio, .. } => Some(ratio.get()),
+        Growth::Constant { .. } => None,
+        _ => Some(1),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::warning::Warning;
 use crate::{Result, Tokens};
 
 pub use layout::{Payload, PayloadPart};
-pub use lifecycle::{DecodeReads, Lifetime, Needs, PrefixHit, ReadRule};
+pub use lifecycle::{DecodeReads, Lifetime, Needs, OtherReaders, PrefixHit, ReadRule};
 pub(crate) use service::ranks;
 pub use service::{Block, ComponentService, RanksHold, Reuse, Service, TensorParallel};
 
@@ -137,6 +137,8 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
     };
     let layers: Vec<Layer> = architecture.layers().enumerate().map(layer).collect();
     let block = service::block(&groups, settings)?;
+    let state = StateModel::new(architecture, settings)?;
+    let lifecycle = groups.iter().enumerate().map(|(index, group)| Lifetime::of(index, group)).collect();
     Ok(Description {
         schema: "kvscope-describe-1",
         model: model.to_owned(),
@@ -149,8 +151,8 @@ pub fn describe(model: &str, architecture: &Architecture, settings: &Settings) -
             layer_count: architecture.layer_count(),
             layers,
         },
-        lifecycle: groups.iter().enumerate().map(|(index, group)| Lifetime::of(index, group)).collect(),
+        lifecycle: lifecycle::with_other_readers(lifecycle, &state),
         service: service::service(&groups, block, settings)?,
-        warnings: StateModel::new(architecture, settings)?.warnings().to_vec(),
+        warnings: state.warnings().to_vec(),
     })
 }

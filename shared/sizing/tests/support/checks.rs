@@ -50,7 +50,9 @@ fn judge(read: Result<Architecture, kvscope_sizing::Error>) {
     for n in [0, 1, 100_000, 1 << 40] {
         let n = Tokens::new(n);
         let (bytes, read) = (state.resident(n, 2), state.read_per_step(n, 2));
-        if let (Ok(bytes), Ok(read)) = (bytes, read) {
+        // Several layers may read what one keeps.
+        let is_shared = state.parts().iter().any(|part| !part.other_readers().is_empty());
+        if let (Ok(bytes), Ok(read), false) = (bytes, read, is_shared) {
             assert!(read <= bytes, "a step reads {read} of {bytes}");
         }
     }
