@@ -196,7 +196,7 @@ fn bad_input_is_one_sentence() {
         (&["simulate", "qwen3-8b", "--synthetic=5", "--tier=gpu=1MB"], "gpu: holds less than one block"),
         (
             &["simulate", "deepseek-v4-pro", "--synthetic=5", "--block=100", "--tier=g=1GB"],
-            "cut a compression group",
+            "cuts a compression group of 128",
         ),
     ] {
         refused(arguments, sentence);

@@ -256,7 +256,7 @@ fn versions_without_public_widths_name_the_field() {
     for (model, field) in [
         ("ling-2.5-1t", "hidden_size"),
         ("ling-2.6-flash", "hidden_size"),
-        ("qwen3.8-2.4t-a95b", "hidden_size"),
+        ("qwen3.8-2.4t-a95b", "vocab_size"),
         ("qwen3.8-flash-next", "vocab_size"),
     ] {
         let missing = format!("{field}: missing, and the count of parameters needs it");
@@ -278,7 +278,7 @@ fn versions_without_public_widths_name_the_field() {
             capacity.stderr
         );
         let given = ["--weights=600GB", "--activations=1GB"];
-        let capacity = plan(&[&["capacity", model, "--gpu=b200", "--count=16"], &given[..]].concat());
+        let capacity = plan(&[&["capacity", model, "--gpu=b200", "--count=8"], &given[..]].concat());
         assert!(capacity["at"][0]["requests"].as_u64() > Some(0), "{capacity}");
         assert!(
             plan(&["handover", model, "--gpu=h200", "--prefill-seconds=2"])["at"][0]["payload_bytes"]

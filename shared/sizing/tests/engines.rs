@@ -10,7 +10,7 @@
 use crate::support::asked;
 
 use asked::{catalogued, figure, report_of, settings};
-use kvscope_sizing::engine::{Figure, Query, answer};
+use kvscope_sizing::engine::{Figure, Query, answer, report};
 use kvscope_sizing::{Architecture, Settings, Tokens, catalogue, find_entry, read_config};
 
 const LLAMA_8B: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
@@ -191,6 +191,18 @@ fn sglang_follows_the_fp8_of_a_checkpoint() {
     assert_eq!(of("vllm", "fp8", "FP8", &[]), 131_072.0);
     assert_eq!(slope("FP8", &[]), 65_536.0);
     assert_eq!(slope("NVFP4", &[]), 131_072.0);
+    // TensorRT-LLM takes what a pre-quantised checkpoint has: NVFP4 is half a byte and a scale for 16 values.
+    assert_eq!(of("trtllm", "modelopt", "FP8", &[]), 65_536.0);
+    assert_eq!(of("trtllm", "modelopt", "NVFP4", &[]), 36_864.0);
+    assert_eq!(of("trtllm", "modelopt", "FP8", &[("kv_dtype", "fp8")]), 65_536.0);
+    let mut config: serde_json::Value = serde_json::from_str(LLAMA_8B).unwrap();
+    config["quantization_config"] =
+        serde_json::json!({"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"});
+    let settings = settings(&[("kv_dtype", "bf16")]);
+    let architecture = read_config(&config.to_string()).unwrap();
+    let query = Query::new(&architecture, "trtllm".parse().unwrap(), &settings).unwrap();
+    let refused = report(&query).unwrap_err().to_string();
+    assert!(refused.starts_with("kv_dtype: bf16 is set, but the checkpoint's K/V are fp8"), "{refused}");
     assert_eq!(slope("FP8", &[("kv_dtype", "bf16")]), 131_072.0);
 }
 

@@ -58,7 +58,7 @@ pub(super) fn checkpoint_kv(
             "asks for {format} K/V: where kv_dtype is not set {}; other engines' figures count it where kv_dtype is set",
             match exporter {
                 Exporter::PlainFp8 => "SGLang follows it",
-                _ => "vLLM follows it by its release, and SGLang ModelOpt's FP8",
+                _ => "vLLM follows it by its release, SGLang ModelOpt's FP8, and TensorRT-LLM always",
             }
         ),
     ));

@@ -43,7 +43,8 @@ const SGLANG: &Taken = &[
     (KvFormat::Mxfp8, &[]),
 ];
 
-/// `KvCacheConfig.dtype` of TensorRT-LLM (`auto`, `fp8`, `nvfp4`: NVIDIA/TensorRT-LLM#11487), where `auto` is a model's 2 bytes.
+/// `KvCacheConfig.dtype` of TensorRT-LLM (`auto`, `fp8`, `nvfp4`: NVIDIA/TensorRT-LLM#11487), where `auto` is a model's 2 bytes unless a
+/// pre-quantised checkpoint has others.
 const TRTLLM: &Taken =
     &[(KvFormat::Bf16, &[]), (KvFormat::F16, &[]), (KvFormat::Fp8, &[]), (KvFormat::Nvfp4, &[])];
 

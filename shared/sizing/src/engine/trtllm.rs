@@ -5,9 +5,10 @@ use super::pipeline::Surplus;
 use super::shard::{FewGroups, Split, UnevenHeads, shares_evenly};
 use super::share::Share;
 use super::{Profile, Quantity, Query};
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Exporter};
 use crate::fact::Fact;
 use crate::mixer::Mixer;
+use crate::settings::Settings;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -28,6 +29,7 @@ const DEFAULT_BLOCK: u64 = 32;
 pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
     let mut rules = DenseRules::logical(query);
     rules.warnings.retain(|warning| warning.field != "dp");
+    follow_checkpoint(query.architecture, &mut rules.settings)?;
     rules.block = rules.settings.block_size.unwrap_or(DEFAULT_BLOCK);
     if !rules.block.is_power_of_two() {
         let what = format!("{} tokens are no power of two, as TensorRT-LLM's blocks are", rules.block);
@@ -61,6 +63,26 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
         rules.warnings.push(Warning::new("tp", message));
     }
     Ok(Box::new(DensePlan::new(query, rules)?))
+}
+
+/// K/V as a pre-quantised checkpoint has them, which a setting cannot override (`validate_and_set_kv_cache_quant` of
+/// `_torch/pyexecutor/model_loader.py`; configs of `ModelOpt` and of compressed-tensors).
+fn follow_checkpoint(architecture: &Architecture, settings: &mut Settings) -> Result<()> {
+    let asked = architecture.checkpoint_kv().filter(|asked| asked.exporter != Exporter::PlainFp8);
+    let Some(asked) = asked else { return Ok(()) };
+    for (name, given) in
+        [("kv_dtype", settings.kv_dtype), ("k_dtype", settings.k_dtype), ("v_dtype", settings.v_dtype)]
+    {
+        if let Some(given) = given.filter(|given| *given != asked.format) {
+            let what = format!(
+                "{given} is set, but the checkpoint's K/V are {}; TensorRT-LLM refuses to override them",
+                asked.format
+            );
+            return Err(Error::setting(name, what));
+        }
+    }
+    settings.kv_dtype = Some(asked.format);
+    Ok(())
 }
 
 /// Windows are what the launch sets, layer by layer; where it sets none, every layer has room for the longest request
