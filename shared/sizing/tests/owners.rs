@@ -326,3 +326,15 @@ fn blocks_state_their_heads() {
     assert!(warnings.contains("block_configs[1].attention.window_length"), "{warnings}");
     assert!(read_config_text(&window.to_string(), Unknown::Refuse).is_err());
 }
+
+/// `LongCat`'s field for sharing the choice of tokens is said, and counted high.
+#[test]
+fn a_factor_that_one_engine_reads_is_told() {
+    let config = with(&of_catalogue("deepseek-v3.2"), &json!({"cli_factor": 4}));
+    let (bytes, warnings) = slope(&config);
+    assert_eq!(bytes, slope(&of_catalogue("deepseek-v3.2")).0);
+    assert!(
+        warnings.contains("cli_factor: 4: SGLang keeps index keys in one of so many layers"),
+        "{warnings}"
+    );
+}

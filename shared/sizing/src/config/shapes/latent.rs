@@ -39,6 +39,14 @@ impl Shapes<'_, '_> {
                 "absent; layers own index keys as index_topk_pattern, index_topk_freq or the class says";
             warnings.push(Warning::new(self.fields.path_of("indexer_types"), what));
         }
+        // `dsa_layer_skips_topk` of SGLang 0.5.23 (`configs/model_config.py`); no other reader of the field is known.
+        if let Some(every) = self.fields.count("cli_factor")?.filter(|every| every.get() > 1) {
+            let what = format!(
+                "{}: SGLang keeps index keys in one of so many layers; every layer's are counted, which errs high",
+                every.get()
+            );
+            warnings.push(Warning::new(self.fields.path_of("cli_factor"), what));
+        }
         let top_k = self.top_k("index_topk", "token", warnings)?;
         let index = if owns {
             Some(IndexKeys {
