@@ -41,7 +41,9 @@ proptest! {
             let size = state.size(id, Some(Tokens::new(n)), batch, &Settings::default()).unwrap();
             let parts: u64 = size.components.iter().map(|part| part.bytes.unwrap().get()).sum();
             prop_assert_eq!(parts, one * batch, "{}", id);
-            prop_assert!(size.read_bytes_per_step <= size.resident_bytes, "{}", id);
+            // Several layers may read what one keeps.
+            let is_shared = state.parts().iter().any(|part| !part.other_readers().is_empty());
+            prop_assert!(is_shared || size.read_bytes_per_step <= size.resident_bytes, "{}", id);
         }
     }
 
