@@ -2,14 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
+use super::fields::{Fields, WEIGHT_FORMATS};
 use crate::architecture::{CheckpointKv, Exporter};
 use crate::format::KvFormat;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
-/// The first that is there counts (vLLM 0.33, `model_arch_config_convertor.py`).
-const QUANTIZATION: [&str; 2] = ["quantization_config", "compression_config"];
 /// One level deeper in checkpoints of older exporters.
 const NESTED: &str = "quantization";
 
@@ -25,7 +23,8 @@ pub(super) fn checkpoint_kv(
     fields: &Fields<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<CheckpointKv>> {
-    let Some((path, value)) = QUANTIZATION.into_iter().find_map(|key| fields.peek(key)) else {
+    // The first that is there counts (vLLM 0.33, `model_arch_config_convertor.py`).
+    let Some((path, value)) = WEIGHT_FORMATS.into_iter().find_map(|key| fields.peek(key)) else {
         return Ok(None);
     };
     let Some(config) = value.as_object() else { return Err(Error::field(path, "expected an object")) };

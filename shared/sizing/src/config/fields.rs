@@ -31,7 +31,7 @@ const NESTED: [&str; 6] =
     ["text_config", "language_config", "llm_config", "thinker_config", "decoder_config", "decoder"];
 
 /// Objects about weights, and the fields in them by which a checkpoint asks for a K/V format after all.
-const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
+pub(super) const WEIGHT_FORMATS: [&str; 2] = ["quantization_config", "compression_config"];
 pub(super) const CACHE_FORMATS: [&str; 3] = ["kv_cache_scheme", "kv_cache_quant_algo", "kv_cache_group"];
 
 /// Counts of heads and layers, of which there is at least one where the field is read. For widths and the rest, 0 means

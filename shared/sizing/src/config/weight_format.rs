@@ -8,13 +8,11 @@ mod modules;
 
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, LAYERS};
+use super::fields::{Fields, LAYERS, WEIGHT_FORMATS};
 use crate::cost::{CheckpointWeights, Operand, Scale, Stored};
 use crate::format::StateFormat;
 use modules::{Modules, Names};
 
-/// What stands in the config of weights, by the names of several exporters.
-const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
 /// Modules that keep the model's own type.
 const LEFT_OUT: [&str; 4] = ["modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"];
 /// The largest group of values with one scale.
@@ -36,7 +34,7 @@ pub(crate) fn published_weights(checkpoint: &Value, dtype: StateFormat) -> Optio
 
 /// How the checkpoint stores its weights; `own` is what it leaves as it is.
 pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> StatedWeights {
-    let Some(config) = OBJECTS.into_iter().find_map(|key| fields.peek(key)?.1.as_object()) else {
+    let Some(config) = WEIGHT_FORMATS.into_iter().find_map(|key| fields.peek(key)?.1.as_object()) else {
         return StatedWeights::default();
     };
     // ModelOpt's older exports have one level more.

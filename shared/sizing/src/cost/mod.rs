@@ -9,7 +9,6 @@ mod attention;
 mod model;
 mod part;
 mod phase;
-mod reads;
 mod recurrent;
 mod span;
 mod types;
@@ -28,7 +27,6 @@ pub(crate) use model::whole;
 pub use model::{CostOf, CostRow, FlopWeights, ModelCost, Phase};
 pub use part::Part;
 pub(crate) use phase::PhaseWork;
-pub(crate) use reads::StepReads;
 use span::{Met, Span};
 pub use types::{CheckpointWeights, Scale, Stored, Types, WeightChoice};
 

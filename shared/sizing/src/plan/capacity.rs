@@ -156,6 +156,7 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     };
     let moved = || at.first().map_or_else(Vec::new, |at| asking.sensitivities(&memory, at));
     let sensitivities = question.moving.rows(moved);
+    let warnings = asking.warnings(&at)?;
     Ok(CapacityPlan {
         model: subject.model.to_owned(),
         gpu: question.memory.gpu.id.clone(),
@@ -175,7 +176,7 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         frontier: asking.frontier(limit)?,
         wrong_formulas: wrong,
         sensitivities,
-        warnings: asking.warnings(question.contexts)?,
+        warnings,
         memory,
     })
 }
@@ -342,7 +343,7 @@ impl Asking<'_> {
 
     /// What was assumed, and what stands beside requests of these lengths: whatever bounds them besides the memory, and how
     /// many have blocks while they decode.
-    fn warnings(&self, contexts: &[Tokens]) -> Result<Vec<Warning>> {
+    fn warnings(&self, at: &[CapacityAt]) -> Result<Vec<Warning>> {
         let mut all = self.state.warnings().to_vec();
         if self.query.engine.is_dense(self.query.settings) {
             return Ok(all);
@@ -357,8 +358,9 @@ impl Asking<'_> {
         let Some(memory) = self.memory else { return Ok(distinct(all)) };
         let room = self.room(memory);
         all.extend(room.division()?);
-        for n in contexts {
-            let Some(most) = room.largest_batch(*n)?.filter(|most| *most > 0) else { continue };
+        for CapacityAt { context: n, requests, .. } in at {
+            let of_one = requests.map(|requests| requests / self.replicas);
+            let Some(most) = of_one.filter(|most| *most > 0) else { continue };
             if room.bound(*n, most)? == Bound::AdmittedRequests {
                 let what = match self.query.engine.kind() {
                     EngineKind::LlamaCpp => "more sequences are not started (LLAMA_MAX_SEQ)",

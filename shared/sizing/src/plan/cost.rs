@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
-use crate::cost::{CostOf, CostRow, FlopWeights, ModelCost, StepReads, Types};
+use crate::cost::{CostOf, CostRow, FlopWeights, ModelCost, Types};
 use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -121,11 +121,11 @@ pub fn cost_curve(
 ) -> Result<CostCurve> {
     let parameters = subject.parameters()?;
     let step = question.of(subject, &parameters).decode(question.context, question.batch)?;
-    let reads = StepReads::of(subject.architecture, question.settings)?;
+    let state = StateModel::new(subject.architecture, question.settings)?;
     Ok(CostCurve {
         contexts: contexts.to_vec(),
         weights: step.weight_read_bytes,
-        state: contexts.iter().map(|n| reads.bytes(*n)?.times(question.batch)).collect::<Result<_>>()?,
+        state: contexts.iter().map(|n| state.read_per_step(*n, question.batch)).collect::<Result<_>>()?,
     })
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::prefill::PrefillAtPeak;
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
-use crate::cost::{StepReads, Types};
+use crate::cost::Types;
 use crate::describe::ranks;
 use crate::hardware::Gpu;
 use crate::settings::Settings;
@@ -100,7 +100,6 @@ pub fn label(
     });
     // What the config or the datasheet lacks is no error of a label: it has no such time then, and says why.
     let prefill = prefill.transpose();
-    let reads = StepReads::of(subject.architecture, settings)?;
     let labels = contexts.iter().map(|n| {
         super::within("context", *n, subject.architecture)?;
         let resident = state.resident(*n, 1)?;
@@ -109,7 +108,7 @@ pub fn label(
             resident_bytes: resident,
             slope_bytes_per_token: state.slope(Some(*n))?,
             fixed_bytes: state.fixed(Some(*n))?,
-            read_bytes_per_step: reads.bytes(*n)?,
+            read_bytes_per_step: state.read_per_step(*n, 1)?,
             handover_bytes: state.transferred(*n, 1)?,
             lifecycle_class: lifecycle_class(&state),
             hardware: hardware
