@@ -146,6 +146,38 @@ fn parts_are_stored_as_the_lists_of_modules_say() {
     }
 }
 
+/// GPTQ's `dynamic` and Intel's `extra_config` name what differs: here the attention of Llama-3.1-8B, left as it is or in eight
+/// bits, beside four bits with a scale of two bytes and a zero point for 128 values.
+#[test]
+fn maps_of_modules_override_the_rest() {
+    let attention = 32.0 * (2.0 * 4096.0 * 4096.0 + 2.0 * 4096.0 * 1024.0);
+    let around = 2.0 * 128_256.0 * 4096.0;
+    let others = 8.03e9 - around - attention;
+    let named = |bits: u64| -> Value {
+        let sides = ["q", "k", "v", "o"];
+        let names =
+            (0..32).flat_map(|layer| sides.map(|side| format!("model.layers.{layer}.self_attn.{side}_proj")));
+        names.map(|name| (name, json!({ "bits": bits }))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let (kept, wide) = (16.0, 8.0 + 24.0 / 128.0);
+    for (method, key, map, bits) in [
+        ("gptq", "dynamic", json!({"-:.*self_attn.*": {}}), kept),
+        ("gptq", "dynamic", json!({"+:.*self_attn.*": {"bits": 8}}), wide),
+        ("gptq", "dynamic", json!({".*self_attn.*": {"bits": 8, "group_size": -1}}), 8.0),
+        ("gptq", "dynamic", json!({"-:.*mlp\\.gate$": {}}), 4.0 + 20.0 / 128.0),
+        ("auto-round", "extra_config", named(16), kept),
+        ("auto-round", "extra_config", named(8), wide),
+        ("auto-round", "extra_config", json!({".*self_attn.*": {"bits": 8}}), wide),
+        ("auto-round", "extra_config", json!({".*self_attn.*": {}}), kept),
+    ] {
+        let config =
+            json!({"quantization_config": {"quant_method": method, "bits": 4, "group_size": 128, key: map}});
+        let (bytes, _) = of_config("llama-3.1-8b", &config);
+        let expected = (others * (4.0 + 20.0 / 128.0) + attention * bits) / 8.0 + 2.0 * around;
+        assert!((bytes / expected - 1.0).abs() < 0.001, "{config}: {bytes} {expected}");
+    }
+}
+
 /// Weights without activations as narrow are multiplied in bf16 (AWQ, GPTQ, NF4, integers of compressed-tensors); FP8, and NVFP4
 /// with its activations, as they are.
 #[test]

@@ -5,6 +5,7 @@
 //! `MiMo`-V2-Flash, `MiniMax`-M2.5 and -M2.7, and `ModelOpt`'s of GLM-5.1, DeepSeek-V3.1 and Llama-3.1-70B.
 
 mod modules;
+mod overrides;
 
 use serde_json::{Map, Value};
 
@@ -12,6 +13,7 @@ use super::fields::{Fields, LAYERS, WEIGHT_FORMATS};
 use crate::cost::{CheckpointWeights, Operand, Scale, Stored};
 use crate::format::StateFormat;
 use modules::{Modules, Names};
+use overrides::overrides;
 
 /// Modules that keep the model's own type.
 const LEFT_OUT: [&str; 4] = ["modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"];
@@ -51,7 +53,9 @@ pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> StatedWei
     };
     let layers = LAYERS.into_iter().find_map(|key| fields.peek(key)?.1.as_u64());
     let middle = |all: Vec<String>| Names { all, layer: layers.unwrap_or(2) / 2 };
-    let left_out = middle(names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key)))));
+    let mut left_out = names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key))));
+    left_out.extend(overrides(inner).into_iter().filter(|one| one.settings.is_none()).map(|one| one.name));
+    let left_out = middle(left_out);
     let kept = Stored { operand: own, computed: own, scale: None };
     let of = |modules: Modules| {
         let scheme = schemes.iter().find(|(targets, _)| modules.are_targets(&middle(targets.clone())));
@@ -77,7 +81,6 @@ type Schemes = Vec<(Vec<String>, Stored)>;
 
 fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Schemes> {
     let text = |key: &str| inner.get(key).and_then(Value::as_str).map(str::to_ascii_lowercase);
-    let number = |key: &str| inner.get(key).and_then(Value::as_u64);
     let is_on = |key: &str| inner.get(key).and_then(Value::as_bool) == Some(true);
     let everywhere = |operand, computed, scale| Some(vec![(Vec::new(), Stored { operand, computed, scale })]);
     match (method, text("quant_algo").as_deref()) {
@@ -91,11 +94,26 @@ fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Sch
         // Of gpt-oss's method experts alone are known to it.
         ("mxfp4", None) => Some(vec![(vec!["re:.*\\.experts".to_owned()], mxfp4(own))]),
         ("awq" | "gptq" | "auto-round" | "auto_round", None) => {
-            let bits = number("bits")?;
-            // A scale in two bytes and a zero point for each group of a column.
-            let scale =
-                group_of(number("group_size")).map(|values| Scale { bytes: 16 + bits, values: 8 * values });
-            everywhere(of_bits(bits)?, own, scale)
+            let integers = |settings: &Map<String, Value>| {
+                let number = |key: &str| settings.get(key).or_else(|| inner.get(key))?.as_u64();
+                let bits = number("bits")?;
+                // A scale in two bytes and a zero point for each group of a column.
+                let scale = group_of(number("group_size"))
+                    .map(|values| Scale { bytes: 16 + bits, values: 8 * values });
+                Some(Stored { operand: of_bits(bits)?, computed: own, scale })
+            };
+            let mut schemes = Schemes::new();
+            for one in overrides(inner) {
+                let Some(stored) = one.settings.map(&integers) else { continue };
+                let stored = stored?;
+                // Lists that name each matrix mean a part together.
+                match schemes.iter_mut().find(|(_, other)| *other == stored) {
+                    Some((names, _)) => names.push(one.name),
+                    None => schemes.push((vec![one.name], stored)),
+                }
+            }
+            schemes.push((Vec::new(), integers(inner)?));
+            Some(schemes)
         }
         ("bitsandbytes", None) if is_on("load_in_8bit") => everywhere(Operand::Fp8, Operand::Fp8, None),
         ("bitsandbytes", None) if is_on("load_in_4bit") => {
