@@ -11,6 +11,9 @@
 use super::rows::{Running, TILE_TOKENS, weigh, with_block_rows};
 use super::simd::{InstructionSet, Simd};
 
+/// What of a panel is scored before the rest: it fits the first-level cache together with its block of queries.
+const PART_BYTES: usize = 24 << 10;
+
 /// Heads and widths, in values; widths are multiples of 16.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Dimensions {
@@ -132,17 +135,17 @@ unsafe fn score_tile<S: Simd>(
 ) {
     let panel_tokens = 2 * S::LANES;
     let rows = block_rows(dims.heads, S::BLOCK_ROWS);
-    // Half a panel and half a block of queries fit the first-level cache together.
-    let split = dims.width / 2;
+    let split = dims.width.min(PART_BYTES / (panel_tokens * size_of::<f32>()));
     let lines_a_piece = ahead.bytes.div_ceil(64);
     let lines = ahead.pieces.len() * lines_a_piece;
-    let lines_a_block = lines.div_ceil(2 * panels * dims.heads.div_ceil(rows));
+    let lines_a_block = lines.div_ceil(dims.width.div_ceil(split) * panels * dims.heads.div_ceil(rows));
     let mut line = 0;
     // SAFETY: as in `attend_tile`.
     unsafe {
         std::ptr::write_bytes(scratch.scores, 0, dims.heads * TILE_TOKENS);
         for panel in 0..panels {
-            for (first, depth) in [(0, split), (split, dims.width - split)] {
+            for first in (0..dims.width).step_by(split) {
+                let depth = split.min(dims.width - first);
                 let mut head = 0;
                 while head < dims.heads {
                     let block = rows.min(dims.heads - head);

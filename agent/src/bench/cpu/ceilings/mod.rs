@@ -100,17 +100,17 @@ pub(super) fn measure(
         let mut kept = Turns::new(list.len(), streamed.len(), sizes.len());
         kept.read.push(read(pool, set, buffer, Cores::All));
         let cached =
-            |what, repeats, cores| once(pool, set, &blocks, what, Origin::Cache { repeats }, cores).rate();
-        kept.peak.push(cached(Multiply::Peak, peak_repeats, Some(&cores)));
-        kept.exponential.push(cached(Multiply::Exponential, exponential_repeats, None));
+            |what, repeats| once(pool, set, &blocks, what, Origin::Cache { repeats }, Some(&cores)).rate();
+        kept.peak.push(cached(Multiply::Peak, peak_repeats));
+        kept.exponential.push(cached(Multiply::Exponential, exponential_repeats));
         kept.launch.push(launch_once(pool));
         kept.update.push(change(pool, set, buffer, Pass::Update, Cores::All));
         for (place, (what, ..)) in list.iter().enumerate() {
-            kept.rates[place].push(cached(*what, repeats[place], None));
+            kept.rates[place].push(cached(*what, repeats[place]));
         }
         for (place, (what, ..)) in streamed.iter().enumerate() {
             let from = Origin::Memory(bytemuck::cast_slice(buffer));
-            kept.streamed[place].push(once(pool, set, &blocks, *what, from, None).rate());
+            kept.streamed[place].push(once(pool, set, &blocks, *what, from, Some(&cores)).rate());
         }
         for (place, size) in sizes.iter().enumerate() {
             kept.sets[place].push(read_again(pool, set, buffer, *size, SHORT_SAMPLE));

@@ -24,8 +24,9 @@ const MOST_ROWS: usize = 8;
 const PANEL_VALUES: usize = DEPTH * 2 * MOST_LANES;
 /// From so many rows on, narrow operands are widened to f32 once for all of them, as many heads over shared records are.
 const WIDENED_ROWS: usize = 32;
-/// Bytes between what is multiplied and what is asked for, where operands come from memory.
-const AHEAD_BYTES: usize = 4096;
+/// Bytes between a panel and what is asked for meanwhile, where operands come from memory: a panel of bf16 pairs at least.
+const AHEAD_BYTES: usize = 8192;
+const LINE_BYTES: usize = 64;
 
 /// What is multiplied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -196,16 +197,20 @@ unsafe fn panel<S: Simd, const AHEAD: usize>(block: &mut Block, from: *mut f32, 
             Multiply::Peak => (Operand::F32, S::BLOCK_ROWS),
             Multiply::Loaded(operand, rows) => (operand, rows),
         };
+        let ahead = Ahead {
+            first: from.cast::<u8>().wrapping_add(AHEAD),
+            lines: panel_bytes::<S>(what) / LINE_BYTES,
+        };
         if wanted >= WIDENED_ROWS && operand != Operand::F32 {
-            let parts = widen::<S, AHEAD>(block, from, operand);
+            let parts = widen::<S, AHEAD>(block, from, operand, ahead);
             let widened = block.widened.as_ptr();
             return (0..parts)
                 .map(|part| {
-                    rows::<S, 0>(block, widened.add(part * DEPTH * 2 * S::LANES), Operand::F32, wanted)
+                    rows::<S, 0>(block, widened.add(part * DEPTH * 2 * S::LANES), Operand::F32, wanted, ahead)
                 })
                 .sum();
         }
-        rows::<S, AHEAD>(block, from, operand, wanted)
+        rows::<S, AHEAD>(block, from, operand, wanted, ahead)
     }
 }
 
@@ -217,23 +222,20 @@ unsafe fn rows<S: Simd, const AHEAD: usize>(
     from: *const f32,
     operand: Operand,
     wanted: usize,
+    ahead: Ahead,
 ) -> usize {
     let most = if operand == Operand::Bf16 { S::PAIR_ROWS } else { S::BLOCK_ROWS };
-    let each = wanted.div_ceil(wanted.div_ceil(most));
+    let blocks = wanted.div_ceil(most);
+    let each = wanted.div_ceil(blocks);
     let (mut done, mut operations) = (0, 0);
     while done < wanted {
         let here = each.min(wanted - done);
-        // Only the first block finds the next panel still in memory.
+        // What comes next is asked for evenly, whichever block is worked on.
+        let ahead = ahead.share(done / each, blocks);
         macro_rules! of_rows {
             ($H:literal) => {
                 // SAFETY: the caller's panel.
-                unsafe {
-                    if done == 0 {
-                        block_of::<S, $H, AHEAD>(block, from, operand)
-                    } else {
-                        block_of::<S, $H, 0>(block, from, operand)
-                    }
-                }
+                unsafe { block_of::<S, $H, AHEAD>(block, from, operand, ahead) }
             };
         }
         operations += with_rows!(here, S::BLOCK_ROWS, of_rows);
@@ -242,12 +244,28 @@ unsafe fn rows<S: Simd, const AHEAD: usize>(
     operations
 }
 
-/// Asks for what lies `AHEAD` bytes further; nothing where that is 0.
-#[inline(always)]
-unsafe fn ask<S: Simd, const AHEAD: usize>(address: *const u8) {
-    if const { AHEAD > 0 } {
-        // SAFETY: any address may be asked for.
-        unsafe { S::prefetch(address.wrapping_add(AHEAD).cast()) }
+/// Lines of what comes later that a block asks for, evenly over its steps.
+#[derive(Clone, Copy)]
+struct Ahead {
+    first: *const u8,
+    lines: usize,
+}
+
+impl Ahead {
+    fn share(self, block: usize, blocks: usize) -> Self {
+        let lines = share(self.lines, block, blocks);
+        Self { first: self.first.wrapping_add(lines.start * LINE_BYTES), lines: lines.len() }
+    }
+
+    /// Asks for the lines of one step; for nothing where `AHEAD` is 0.
+    #[inline(always)]
+    unsafe fn ask<S: Simd, const AHEAD: usize>(self, step: usize) {
+        if const { AHEAD > 0 } {
+            for line in step * self.lines / DEPTH..(step + 1) * self.lines / DEPTH {
+                // SAFETY: any address may be asked for.
+                unsafe { S::prefetch(self.first.wrapping_add(line * LINE_BYTES).cast()) }
+            }
+        }
     }
 }
 
@@ -257,17 +275,19 @@ unsafe fn block_of<S: Simd, const H: usize, const AHEAD: usize>(
     block: &mut Block,
     from: *const f32,
     operand: Operand,
+    ahead: Ahead,
 ) -> usize {
     if operand == Operand::Bf16 {
         // SAFETY: the caller's panel.
-        return unsafe { pairs::<S, H, AHEAD>(block, from.cast()) };
+        return unsafe { pairs::<S, H, AHEAD>(block, from.cast(), ahead) };
     }
     let factors = block.factors.as_ptr();
     // SAFETY: the caller's panel; the block's buffers hold the most lanes and rows.
     unsafe {
         let mut products = [[S::splat(0.0); 2]; H];
         for d in 0..DEPTH {
-            let two = two_vectors::<S, AHEAD>(from, operand, d);
+            ahead.ask::<S, AHEAD>(d);
+            let two = two_vectors::<S>(from, operand, d);
             for h in 0..H {
                 let factor = S::splat(factors.add(d * H + h).read());
                 products[h][0] = S::fma(two[0], factor, products[h][0]);
@@ -281,27 +301,20 @@ unsafe fn block_of<S: Simd, const H: usize, const AHEAD: usize>(
 
 /// The two vectors of step `d` as f32; the operand is not bf16.
 #[inline(always)]
-unsafe fn two_vectors<S: Simd, const AHEAD: usize>(
-    panel: *const f32,
-    operand: Operand,
-    d: usize,
-) -> [S::F; 2] {
+unsafe fn two_vectors<S: Simd>(panel: *const f32, operand: Operand, d: usize) -> [S::F; 2] {
     // SAFETY: the caller's panel.
     unsafe {
         match operand {
             Operand::Fp8 => {
                 let from = panel.cast::<u8>().add(d * 2 * S::LANES);
-                ask::<S, AHEAD>(from);
                 [S::load_e4m3(from), S::load_e4m3(from.add(S::LANES))]
             }
             Operand::Fp4 => {
                 let from = panel.cast::<u8>().add(d * S::LANES);
-                ask::<S, AHEAD>(from);
                 [S::load_e2m1(from), S::load_e2m1(from.add(S::LANES / 2))]
             }
             Operand::F32 | Operand::Bf16 => {
                 let from = panel.add(d * 2 * S::LANES);
-                ask::<S, AHEAD>(from.cast());
                 [S::load(from), S::load(from.add(S::LANES))]
             }
         }
@@ -310,20 +323,25 @@ unsafe fn two_vectors<S: Simd, const AHEAD: usize>(
 
 /// Widens a panel to f32; returns how many panels of f32 that are.
 #[inline(always)]
-unsafe fn widen<S: Simd, const AHEAD: usize>(block: &mut Block, from: *const f32, operand: Operand) -> usize {
+unsafe fn widen<S: Simd, const AHEAD: usize>(
+    block: &mut Block,
+    from: *const f32,
+    operand: Operand,
+    ahead: Ahead,
+) -> usize {
     let to = block.widened.as_mut_ptr();
     // SAFETY: the caller's panel; `widened` holds twice the most lanes.
     unsafe {
         for d in 0..DEPTH {
+            ahead.ask::<S, AHEAD>(d);
             if operand == Operand::Bf16 {
                 let from = from.cast::<u16>().add(d * 4 * S::LANES);
-                ask::<S, AHEAD>(from.cast());
                 for vector in 0..4 {
                     let place = to.add((4 * d + vector) * S::LANES);
                     S::store(place, S::load_bf16(from.add(vector * S::LANES)));
                 }
             } else {
-                for (vector, value) in two_vectors::<S, AHEAD>(from, operand, d).into_iter().enumerate() {
+                for (vector, value) in two_vectors::<S>(from, operand, d).into_iter().enumerate() {
                     S::store(to.add((2 * d + vector) * S::LANES), value);
                 }
             }
@@ -334,7 +352,11 @@ unsafe fn widen<S: Simd, const AHEAD: usize>(block: &mut Block, from: *const f32
 
 /// Pairs of bf16, both products added in one lane.
 #[inline(always)]
-unsafe fn pairs<S: Simd, const H: usize, const AHEAD: usize>(block: &mut Block, panel: *const u16) -> usize {
+unsafe fn pairs<S: Simd, const H: usize, const AHEAD: usize>(
+    block: &mut Block,
+    panel: *const u16,
+    ahead: Ahead,
+) -> usize {
     // SAFETY: the caller's panel; the block's buffers hold the most lanes and rows.
     unsafe {
         let mut products = [[S::splat(0.0); 2]; H];
@@ -342,7 +364,7 @@ unsafe fn pairs<S: Simd, const H: usize, const AHEAD: usize>(block: &mut Block, 
             // Two vectors of pairs take as many bytes as two vectors of f32.
             let a = S::load_halves(panel.add(d * 4 * S::LANES));
             let b = S::load_halves(panel.add(d * 4 * S::LANES + 2 * S::LANES));
-            ask::<S, AHEAD>(panel.add(d * 4 * S::LANES).cast());
+            ahead.ask::<S, AHEAD>(d);
             for h in 0..H {
                 let factors = S::pair(block.factors.as_ptr(), d * H + h);
                 products[h][0] = S::fma_pair(a, factors, products[h][0]);
