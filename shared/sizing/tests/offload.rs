@@ -6,6 +6,7 @@ use kvscope_sizing::plan::offload::{
     Copies, CopyLayout, OffloadPlan, OffloadQuestion, Recompute, Restore, Tier, TierGrade, Way,
     break_even_bandwidth, kappa, offload,
 };
+use kvscope_sizing::plan::{Given, Offloading, Subject};
 use kvscope_sizing::prediction::{LinkFit, LinkPoint};
 use kvscope_sizing::{Bytes, Result, Settings, StateModel, Tokens, find_entry, read_config};
 
@@ -49,7 +50,7 @@ impl Ask<'_> {
             settings: &self.settings,
             context: Tokens::new(self.context),
             tiers: std::slice::from_ref(&self.tier),
-            recompute: Recompute { flops: &flops, flops_per_second: 495e12 },
+            recompute: Recompute { flops: &flops, seconds: &|n| Ok(flops(n)? / 495e12) },
         })
     }
 
@@ -248,7 +249,7 @@ fn what_keeps_nothing_has_no_break_even() {
         settings: &Settings::default(),
         context: Tokens::new(100),
         tiers: &[tier(15e-6, 50e9)],
-        recompute: Recompute { flops: &flops, flops_per_second: 495e12 },
+        recompute: Recompute { flops: &flops, seconds: &|n| Ok(flops(n)? / 495e12) },
     })
     .unwrap();
     for row in &plan.rows {
@@ -283,4 +284,31 @@ fn what_has_no_answer_is_a_sentence() {
     assert!(kappa(1e9, 1e12, 1e9, kvscope_sizing::BytesPerToken::ZERO).is_err());
     let nothing = Copies { pieces: 0, bytes: Bytes::ZERO, rank_bytes: Bytes::ZERO };
     assert!(tier(0.0, 1e9).seconds(nothing).abs() < 1e-15);
+}
+
+/// Each type at its own rate, as the prefill of a hand-over: 10,000 tokens of Llama-3.1-8B with weights in fp8 are 2 × 10,000 ×
+/// 6.979 B (parameters of its layers) at 40 % of an H200's 1,979 TFLOP/s and 2 × 10,000² × 32 layers × 4,096 of attention in bf16
+/// at 40 % of 989 TFLOP/s; without `fp8` all at the latter.
+#[test]
+fn computing_again_takes_as_long_as_a_prefill() {
+    let entry = find_entry("llama-3.1-8b").unwrap();
+    let architecture = entry.architecture().unwrap();
+    let attention = 2.0 * 1e8 * 32.0 * 4096.0;
+    let layers = 2.0 * 1e4 * 6.979e9;
+    for (dtype, seconds) in
+        [("fp8", layers / 1979e12 + attention / 989e12), ("bf16", (layers + attention) / 989e12)]
+    {
+        let given = Given::of([("gpu", Some("h200".to_owned())), ("weight_dtype", Some(dtype.to_owned()))]);
+        let subject = Subject::of(entry, &architecture);
+        let settings = Settings::default();
+        let asked = Offloading::of(subject, &settings, &given).unwrap();
+        let plan = asked.at(Tokens::new(10_000), &[tier(15e-6, 50e9)]).unwrap().plan;
+        let expected = seconds / 0.4;
+        assert!(
+            (plan.recompute_seconds / expected - 1.0).abs() < 0.005,
+            "{dtype}: {} {expected}",
+            plan.recompute_seconds
+        );
+        assert!((plan.flops_per_second * plan.recompute_seconds / plan.recompute_flops - 1.0).abs() < 1e-12);
+    }
 }

@@ -65,7 +65,7 @@ impl<'a> PrefillAtPeak<'a> {
         let rates = self.gpu.flops_per_second;
         rates.of(operand).or(rates.bf16).ok_or_else(|| {
             let (name, operand) = (&self.gpu.name, operand.name());
-            let what = format!("{name} has no printed rate for {operand}; give prefill_seconds");
+            let what = format!("{name} has no printed rate for {operand}; give the time or the rate (prefill_seconds, tflops)");
             Error::setting("gpu", what)
         })
     }

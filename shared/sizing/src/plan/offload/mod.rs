@@ -30,13 +30,13 @@ pub use tier::{Tier, TierGrade};
 pub struct Recompute<'c> {
     /// Floating point operations of a prompt of so many tokens.
     pub flops: &'c dyn Fn(Tokens) -> Result<f64>,
-    /// F: operations a second that the machine really does.
-    pub flops_per_second: f64,
+    /// Seconds that the machine really takes for it.
+    pub seconds: &'c dyn Fn(Tokens) -> Result<f64>,
 }
 
 impl std::fmt::Debug for Recompute<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recompute").field("flops_per_second", &self.flops_per_second).finish_non_exhaustive()
+        f.debug_struct("Recompute").finish_non_exhaustive()
     }
 }
 
@@ -70,7 +70,7 @@ pub struct OffloadPlan {
     pub recompute_seconds: f64,
     /// Operations of it.
     pub recompute_flops: f64,
-    /// F.
+    /// F: operations a second over all of them, each type at its own rate.
     pub flops_per_second: f64,
     /// Longest context that break-evens are looked for up to.
     pub searched_up_to_tokens: Tokens,
@@ -180,7 +180,6 @@ const LONGEST: u64 = 1 << 20;
 ///
 /// A tier or a machine without speed, a context beyond the config's, a block that cuts a compression group, or an overflow.
 pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
-    checked("flops_per_second", question.recompute.flops_per_second)?;
     for tier in question.tiers {
         tier.check()?;
     }
@@ -190,6 +189,7 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
     let described = describe(question.model, question.architecture, question.settings)?;
     let flops = (question.recompute.flops)(question.context)?;
     let recompute_seconds = computed_seconds(question, question.context.get())?;
+    let flops_per_second = checked("flops_per_second", flops / recompute_seconds)?;
     let computing = computing_at(question, longest)?;
     let mut rows = Vec::new();
     for tier in question.tiers {
@@ -203,14 +203,14 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
         .tiers
         .first()
         .zip(by_block)
-        .map_or_else(Vec::new, |(tier, row)| sensitivities_of(tier, row, flops, question.recompute));
+        .map_or_else(Vec::new, |(tier, row)| sensitivities_of(tier, row, flops, flops_per_second));
     Ok(OffloadPlan {
         model: question.model.to_owned(),
         context_tokens: question.context,
         block_tokens: described.service.block.tokens,
         recompute_seconds,
         recompute_flops: flops,
-        flops_per_second: question.recompute.flops_per_second,
+        flops_per_second,
         searched_up_to_tokens: Tokens::new(longest),
         warnings: warnings(described.warnings, &rows),
         rows,
@@ -227,7 +227,7 @@ fn warnings(mut warnings: Vec<Warning>, rows: &[Restore]) -> Vec<Warning> {
     warnings
 }
 
-fn sensitivities_of(tier: &Tier, row: &Restore, flops: f64, recompute: Recompute<'_>) -> Vec<Sensitivity> {
+fn sensitivities_of(tier: &Tier, row: &Restore, flops: f64, flops_per_second: f64) -> Vec<Sensitivity> {
     if row.seconds.is_none() {
         return Vec::new();
     }
@@ -237,7 +237,7 @@ fn sensitivities_of(tier: &Tier, row: &Restore, flops: f64, recompute: Recompute
         ("alpha", tier.alpha_seconds),
         ("start", tier.start_seconds),
         ("operations", flops),
-        ("operations a second", recompute.flops_per_second),
+        ("operations a second", flops_per_second),
     ];
     sensitivities(&inputs, |of| {
         let [bytes, beta, alpha, start, flops, rate] = *of else { return None };
@@ -282,12 +282,11 @@ fn row(
 }
 
 fn computed_seconds(question: &OffloadQuestion<'_>, tokens: u64) -> Result<f64> {
-    let rate = question.recompute.flops_per_second;
-    let seconds = (question.recompute.flops)(Tokens::new(tokens))? / rate;
+    let seconds = (question.recompute.seconds)(Tokens::new(tokens))?;
     if seconds.is_finite() {
         return Ok(seconds);
     }
-    let what = format!("{rate} operations a second take longer than can be said; give more");
+    let what = format!("{tokens} tokens take longer than can be said; give more operations a second");
     Err(Error::setting("flops_per_second", what))
 }
 

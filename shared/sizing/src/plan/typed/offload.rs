@@ -3,9 +3,10 @@ use serde::Serialize;
 use super::super::offload::{
     OffloadPlan, OffloadQuestion, Recompute, RestoreCurves, Tier, TierGrade, offload, restore_curves,
 };
+use super::super::prefill::PrefillAtPeak;
 use super::super::{Given, Subject, bytes_per_second, positive, seconds, share_of_rate};
 use super::{USUAL_EFFICIENCY, gpu, gpus};
-use crate::cost::{Operand, PhaseWork};
+use crate::cost::{PhaseWork, Types};
 use crate::hardware::find_gpu;
 use crate::settings::Settings;
 use crate::{Error, Result, Tokens};
@@ -38,8 +39,17 @@ pub struct Offloading<'a> {
     subject: Subject<'a>,
     settings: &'a Settings,
     prefill: PhaseWork,
-    flops_per_second: f64,
+    speed: Speed,
     computing: Computing,
+}
+
+/// How fast it is computed again.
+#[derive(Debug)]
+enum Speed {
+    /// Operations a second, whatever their type.
+    Given(f64),
+    /// Each type at its share of the datasheet's rate.
+    Estimated(Box<PrefillAtPeak<'static>>),
 }
 
 impl<'a> Offloading<'a> {
@@ -49,9 +59,10 @@ impl<'a> Offloading<'a> {
     ///
     /// An option that cannot be read, or a width that the config does not say.
     pub fn of(subject: Subject<'a>, settings: &'a Settings, given: &Given) -> Result<Self> {
-        let (flops_per_second, computing) = rate(given)?;
-        let prefill = subject.prefill(settings, given.types(subject.architecture)?)?;
-        Ok(Self { subject, settings, prefill, flops_per_second, computing })
+        let types = given.types(subject.architecture)?;
+        let (speed, computing) = speed(&subject, settings, types, given)?;
+        let prefill = subject.prefill(settings, types)?;
+        Ok(Self { subject, settings, prefill, speed, computing })
     }
 
     /// The answer at one length.
@@ -81,13 +92,17 @@ impl<'a> Offloading<'a> {
         ask: impl FnOnce(&OffloadQuestion<'_>) -> Result<T>,
     ) -> Result<T> {
         let flops = |n: Tokens| Ok(self.prefill.flops(n)? as f64);
+        let seconds = |n: Tokens| match &self.speed {
+            Speed::Given(flops_per_second) => Ok(flops(n)? / flops_per_second),
+            Speed::Estimated(peak) => peak.seconds(n),
+        };
         ask(&OffloadQuestion {
             model: self.subject.model,
             architecture: self.subject.architecture,
             settings: self.settings,
             context,
             tiers,
-            recompute: Recompute { flops: &flops, flops_per_second: self.flops_per_second },
+            recompute: Recompute { flops: &flops, seconds: &seconds },
         })
     }
 }
@@ -95,24 +110,29 @@ impl<'a> Offloading<'a> {
 /// TFLOP/s of anything that computes.
 const KNOWN_TFLOPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 
-/// Operations a second, and where the figure comes from.
-fn rate(given: &Given) -> Result<(f64, Computing)> {
+/// How fast it computes, and where the figure comes from.
+fn speed(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    types: Types,
+    given: &Given,
+) -> Result<(Speed, Computing)> {
     if let Some(tflops) = given.some_number("tflops")? {
         if !KNOWN_TFLOPS.contains(&positive("tflops", tflops)?) {
             return Err(Error::setting("tflops", "nothing computes at that rate; give 0.000001 to 1e9"));
         }
-        return Ok((tflops * 1e12, Computing { compute_from: "given", efficiency_percent: None }));
+        let computing = Computing { compute_from: "given", efficiency_percent: None };
+        return Ok((Speed::Given(tflops * 1e12), computing));
     }
     let (gpu, count) = (gpu(given)?, gpus(given, 1)?);
-    let one = gpu.flops_per_second.of(Operand::Bf16).ok_or_else(|| {
-        Error::setting("gpu", format!("the datasheet of {} prints no bf16 rate; give tflops", gpu.name))
-    })?;
     if count == 0 {
         return Err(Error::setting("count", "0 GPUs compute nothing; give at least 1"));
     }
     let percent = given.some_number("efficiency")?.unwrap_or(USUAL_EFFICIENCY);
-    let rate = one as f64 * count as f64 * share_of_rate(percent)?;
-    Ok((rate, Computing { compute_from: "estimated", efficiency_percent: Some(percent) }))
+    let gpus = count as f64 * share_of_rate(percent)?;
+    let peak = PrefillAtPeak::new(subject, settings, types, gpu, gpus)?;
+    let computing = Computing { compute_from: "estimated", efficiency_percent: Some(percent) };
+    Ok((Speed::Estimated(Box::new(peak)), computing))
 }
 
 /// Tiers as they were typed: `host=50GB/s,15us,1ms`, each by a name of its own.
