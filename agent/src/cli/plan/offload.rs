@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// What the machine really computes, in 10^12 operations a second
     #[arg(long, value_name = "TFLOPS", required_unless_present = "gpu")]
     tflops: Option<String>,
-    /// The GPU that computes, by its datasheet's bf16 rate: h200, see `kvscope plan hardware`
+    /// The GPU that computes, each type at its datasheet's rate: h200, see `kvscope plan hardware`
     #[arg(long, value_name = "GPU", conflicts_with = "tflops")]
     gpu: Option<String>,
     /// How many of them

@@ -1,5 +1,5 @@
 use kvscope_sizing::plan::{LineAxis, LineQuantity, Lines, Sheet};
-use kvscope_sizing::{Tokens, UnitSystem, group_digits};
+use kvscope_sizing::{Tokens, UnitSystem, catalogue, group_digits};
 
 use super::curves::{Curve, Curves, Readings, Spec};
 use super::{FigureError, Provenance, Table};
@@ -32,6 +32,12 @@ const SHAPE: f64 = 0.42;
 /// Height of each of several figures, and of the words over it.
 const PANEL: f64 = 240.0;
 const HEAD: f64 = 36.0;
+
+/// A line of a version has its family's hue, as everywhere; what is no version is a family of its own.
+fn family_of(name: &str) -> &str {
+    let known = catalogue().iter().find(|entry| entry.name == name || entry.id == name);
+    known.map_or(name, |entry| &entry.family)
+}
 
 impl PlanLines {
     /// Lays the figure out, and those of other quantities under it; the values beside the names are read where the answer lies.
@@ -68,8 +74,8 @@ impl PlanLines {
     }
 
     fn one(lines: &Lines, units: UnitSystem, size: Size) -> Result<Scene, FigureError> {
-        let names: Vec<&str> = lines.lines.iter().map(|line| line.name.as_str()).collect();
-        let curves = lines.lines.iter().zip(assign_colours(&names)).map(|(line, colour)| Curve {
+        let families: Vec<&str> = lines.lines.iter().map(|line| family_of(&line.name)).collect();
+        let curves = lines.lines.iter().zip(assign_colours(&families)).map(|(line, colour)| Curve {
             id: line.name.clone(),
             name: line.name.clone(),
             colour,
