@@ -94,6 +94,8 @@ pub(crate) struct CheckpointKv {
     pub(crate) exporter: Exporter,
     /// Whether its scales are told to be static, or to have no other kind.
     pub(crate) is_static: bool,
+    /// Whether it stands in the text model's part of the config.
+    pub(crate) is_of_text: bool,
 }
 
 /// Who wrote a quantisation config.

@@ -48,7 +48,8 @@ pub(super) fn checkpoint_kv(
         Some((format!("{prefix}.{key}"), value))
     });
     let Some((path, value)) = stated else { return Ok(None) };
-    let Some(asked) = asked(value, exporter) else { return Ok(None) };
+    let Some(mut asked) = asked(value, exporter) else { return Ok(None) };
+    asked.is_of_text = path.contains("text_config.");
     fields.count_as_read(value);
     let format = asked.format;
     warnings.push(Warning::new(
@@ -82,7 +83,7 @@ fn asked(value: &Value, exporter: Exporter) -> Option<CheckpointKv> {
         }
         _ => return None,
     };
-    Some(CheckpointKv { format, exporter, is_static })
+    Some(CheckpointKv { format, exporter, is_static, is_of_text: false })
 }
 
 fn named(name: &str) -> Option<KvFormat> {

@@ -6,26 +6,28 @@
 mod encoders;
 mod lengths;
 mod widths;
+mod windows;
 
 use crate::fact::Fact;
 
 pub(super) use encoders::is_encoder;
+pub(super) use windows::{
+    MaxWindowLayers, full_layer, max_window_layers, pattern_after_dense, pattern_goes_with_window,
+    window_not_taken, windows_by_list_alone, windows_every_layer, windows_without_rope,
+};
 
 /// `(model types, field, value)`
 const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["gemma2", "gpt_oss", "t5_gemma_module", "vaultgemma"], "sliding_window_pattern", 2),
-    (
-        &["cohere2", "cohere_compass_text", "dory", "exaone4", "exaone_moe", "olmo3"],
-        "sliding_window_pattern",
-        4,
-    ),
+    (&["cohere2", "cohere2_moe", "dory", "exaone4", "exaone_moe", "olmo3"], "sliding_window_pattern", 4),
     (&["gemma3n_text", "kolibri1"], "sliding_window_pattern", 5),
     (&["gemma3_text", "gemma3", "t5gemma2_decoder", "t5gemma2_text"], "sliding_window_pattern", 6),
     (&["inkling_text", "inkling2_text", "inkling2_loop_text"], "sliding_window_pattern", 6),
     (&["afmoe"], "global_attn_every_n_layers", 4),
     (&["modernbert-decoder"], "global_attn_every_n_layers", 3),
     (&["modernbert-decoder"], "local_attention", 128),
-    (&["qwen2", "qwen3"], "max_window_layers", 28),
+    (&["qwen2", "qwen2_5_omni_text", "qwen2_moe", "qwen3"], "max_window_layers", 28),
+    (&["qwen2_5_vl_text", "qwen2_vl_text"], "max_window_layers", 80),
     (&["dots1"], "max_window_layers", 62),
     (&["gpt_oss", "granite_swa", "granitemoe_swa", "mimo_v2_flash"], "sliding_window", 128),
     (&["gemma3n_text", "gemma4_text"], "sliding_window", 512),
@@ -184,8 +186,10 @@ const COUNTS: &[(&[&str], &str, u64)] = &[
     (&["hy_v4"], "index_head_dim", 128),
     (&["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], "full_attention_interval", 4),
     (&["llama4_text"], "attention_chunk_size", 8192),
-    (&["llama4_text"], "no_rope_layer_interval", 4),
+    (&["llama4_text", "smollm3"], "no_rope_layer_interval", 4),
     (&["jamba"], "attn_layer_period", 8),
+    (&["zamba"], "attn_layer_period", 6),
+    (&["zamba"], "attn_layer_offset", 4),
     (&["jamba"], "mamba_expand", 2),
     (&["jamba"], "mamba_d_state", 16),
     (&["jamba"], "mamba_d_conv", 4),
@@ -216,7 +220,20 @@ const NESTED_COUNTS: &[(&[&str], &str, u64)] = &[
 
 const FLAGS: &[(&[&str], &str, bool)] = &[
     (&["cohere_asr", "moonshine", "moonshine_streaming", "pop2piano"], "is_encoder_decoder", true),
-    (&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe"], "use_sliding_window", false),
+    (
+        &[
+            "qwen2",
+            "qwen2_5_omni_text",
+            "qwen2_5_vl_text",
+            "qwen2_moe",
+            "qwen2_vl_text",
+            "qwen3",
+            "qwen3_moe",
+            "smollm3",
+        ],
+        "use_sliding_window",
+        false,
+    ),
     (&["falcon_h1"], "parallel_attention_and_mamba", true),
     (&["falcon", "RefinedWebModel", "gpt_bigcode"], "multi_query", true),
     // The class of Falcon-40B's first checkpoints, which have no field for it (vLLM's `RWConfig`).
@@ -286,55 +303,6 @@ pub(super) fn is_missing_at_zero(field: &str) -> bool {
     matches!(field, "head_dim" | "kv_lora_rank" | "max_window_layers")
 }
 
-/// Where the full layers stand among windows in classes that have no field for it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum FullLayer {
-    /// The first of every so many.
-    First(u64),
-    /// The last of every so many, and the model's last.
-    LastAndFinal(u64),
-    /// The last of every so many, counted from the model's end.
-    FromEnd(u64),
-    /// The last of every so many, and the model's first.
-    LastAndFirst(u64),
-}
-
-impl FullLayer {
-    pub(super) fn is_full(self, index: u64, total: u64) -> bool {
-        match self {
-            Self::First(period) => index.is_multiple_of(period),
-            Self::LastAndFinal(period) => (index + 1).is_multiple_of(period) || index + 1 == total,
-            Self::FromEnd(period) => (total - 1 - index).is_multiple_of(period),
-            Self::LastAndFirst(period) => index == 0 || (index + 1).is_multiple_of(period),
-        }
-    }
-}
-
-pub(super) fn full_layer(model_type: Option<&str>) -> Option<FullLayer> {
-    match model_type? {
-        "cwm" | "granite_swa" | "granitemoe_swa" => Some(FullLayer::First(4)),
-        "diffusion_gemma_text" | "gemma4_text" | "gemma4_unified_text" => Some(FullLayer::LastAndFinal(6)),
-        "mimo_v2_flash" => Some(FullLayer::LastAndFirst(6)),
-        "muse_glimmer_text" | "muse_spark_text" => Some(FullLayer::FromEnd(4)),
-        _ => None,
-    }
-}
-
-/// Classes whose default window is not taken where the field is absent. Mistral's own files (`params.json`, of which
-/// engines and catalogues make configs of this class) have no field for a window that is not there; Cohere's second
-/// mixture gives its first layers a pattern of their own.
-const WINDOW_NOT_TAKEN: &[(&str, u64)] = &[("mistral", 4096), ("cohere2_moe", 4096)];
-
-pub(super) fn window_not_taken(model_type: Option<&str>) -> Option<u64> {
-    let class = model_type?;
-    WINDOW_NOT_TAKEN.iter().find(|(name, _)| *name == class).map(|(_, window)| *window)
-}
-
-/// Classes that drop their default pattern where the window is null (transformers' `Exaone4Config`).
-pub(super) fn pattern_goes_with_window(model_type: Option<&str>) -> bool {
-    matches!(model_type, Some("exaone4" | "exaone_moe"))
-}
-
 /// Classes whose `linear_attention` is lightning attention (`MiniMaxConfig`). Without a list every second layer is, and
 /// the first one is not.
 pub(super) fn linear_is_lightning(model_type: Option<&str>) -> bool {
@@ -376,12 +344,6 @@ pub(super) fn window_heads_factor(model_type: Option<&str>) -> Option<u64> {
     model_type?.starts_with("mimo_v2").then_some(2)
 }
 
-/// Classes whose windows a list gives to layers, and none where there is no list (`SmallThinkerConfig`, and `LagunaConfig` and
-/// `MellumConfig` of transformers 5.19, which have a window by default).
-pub(super) fn windows_by_list_alone(model_type: Option<&str>) -> bool {
-    matches!(model_type, Some("laguna" | "mellum" | "smallthinker"))
-}
-
 /// Encoder-decoder classes whose decoder is counted by `num_decoder_layers`, or as the encoder is (`T5Config`).
 const T5_FAMILY: &[&str] = &["longt5", "mt5", "switch_transformers", "t5", "udop", "umt5"];
 
@@ -407,16 +369,9 @@ pub(super) fn is_unmodelled(model_type: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// Classes whose layers all have the window where the config has one and no field says which.
-const WINDOW_ON_EVERY_LAYER: &[&str] = &["mistral", "mixtral", "phi3", "starcoder2", "ministral"];
-
 /// Classes whose `multi_query` is read before any count of K/V heads.
 pub(super) fn shares_one_head(model_type: Option<&str>) -> bool {
     matches!(model_type, Some("falcon" | "RefinedWebModel" | "gpt_bigcode"))
-}
-
-pub(super) fn windows_every_layer(model_type: Option<&str>) -> bool {
-    model_type.is_some_and(|class| WINDOW_ON_EVERY_LAYER.contains(&class))
 }
 
 pub(super) fn is_modernbert_decoder(model_type: Option<&str>) -> bool {
@@ -436,6 +391,11 @@ pub(super) fn compresses_by_names(model_type: Option<&str>) -> bool {
 /// Classes of Mamba-2 alone, whose heads have no prefix in their names.
 pub(super) fn plain_mamba2(model_type: Option<&str>) -> bool {
     model_type == Some("mamba2")
+}
+
+/// Classes whose layers with attention have Mamba, too (`ZambaConfig`, which calls them `hybrid`).
+pub(super) fn attends_beside_mamba(model_type: Option<&str>) -> bool {
+    model_type == Some("zamba")
 }
 
 /// Classes of Mamba-1 whose count of heads splits the same state (`ZambaConfig`, `n_mamba_heads`).

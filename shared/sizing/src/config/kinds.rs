@@ -381,8 +381,16 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
                 format!("{offset} is not below attn_layer_period {}", period.get()),
             ));
         }
+        let beside = class_defaults::attends_beside_mamba(fields.model_type());
+        let attending = either(beside, LayerKind::Parallel, LayerKind::Full);
         return make("attn_layer_period", &|i| {
-            either(i as u64 % period.get() == offset, LayerKind::Full, LayerKind::Mamba)
+            // Zamba's first three layers stand before its periods, the third with attention.
+            let attends = match (beside, i.checked_sub(3)) {
+                (true, None) => i == 2,
+                (true, Some(behind)) => behind as u64 % period.get() == offset,
+                (false, _) => i as u64 % period.get() == offset,
+            };
+            either(attends, attending, LayerKind::Mamba)
         });
     }
     let is_of_ling = fields.model_type().is_none_or(|class| class.starts_with("bailing"));

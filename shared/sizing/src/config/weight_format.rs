@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, LAYERS, WEIGHT_FORMATS};
 use crate::cost::{CheckpointWeights, Operand, Scale, Stored};
 use crate::format::StateFormat;
-use modules::{Modules, Names};
+use modules::{Modules, Sample};
 use overrides::overrides;
 
 /// Modules that keep the model's own type.
@@ -52,14 +52,17 @@ pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> StatedWei
         }
     };
     let layers = LAYERS.into_iter().find_map(|key| fields.peek(key)?.1.as_u64());
-    let middle = |all: Vec<String>| Names { all, layer: layers.unwrap_or(2) / 2 };
-    let mut left_out = names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key))));
-    left_out.extend(overrides(inner).into_iter().filter(|one| one.settings.is_none()).map(|one| one.name));
-    let left_out = middle(left_out);
+    let samples = Sample::of(layers.unwrap_or(1));
+    let left_out = names(&LEFT_OUT.map(|key| inner.get(key).or_else(|| config.get(key))));
     let kept = Stored { operand: own, computed: own, scale: None };
+    let in_sample = |modules: Modules, sample| {
+        let scheme = schemes.iter().find(|(targets, _)| modules.are_targets(targets, sample));
+        let scheme = scheme.filter(|_| !modules.are_named(&left_out, sample));
+        scheme.and_then(|(_, stored)| *stored).unwrap_or(kept)
+    };
     let of = |modules: Modules| {
-        let scheme = schemes.iter().find(|(targets, _)| modules.are_targets(&middle(targets.clone())));
-        scheme.filter(|_| !modules.are_left_out(&left_out)).map_or(kept, |(_, stored)| *stored)
+        let [first, middle, last] = samples.map(|sample| in_sample(modules, sample));
+        if first == last { first } else { middle }
     };
     let experts = match fields.peek("expert_dtype").and_then(|(_, value)| value.as_str()) {
         // DeepSeek-V4: MXFP4 experts beside FP8 activations.
@@ -76,13 +79,14 @@ pub(super) fn checkpoint_weights(fields: &Fields<'_>, own: Operand) -> StatedWei
     StatedWeights { stored: Some(stored), unread: None }
 }
 
-/// Types by the modules that they are for; every linear layer where no names are given.
-type Schemes = Vec<(Vec<String>, Stored)>;
+/// Types by the modules that they are for, the model's own where there is none; every linear layer where no names are given.
+type Schemes = Vec<(Vec<String>, Option<Stored>)>;
 
 fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Schemes> {
     let text = |key: &str| inner.get(key).and_then(Value::as_str).map(str::to_ascii_lowercase);
     let is_on = |key: &str| inner.get(key).and_then(Value::as_bool) == Some(true);
-    let everywhere = |operand, computed, scale| Some(vec![(Vec::new(), Stored { operand, computed, scale })]);
+    let everywhere =
+        |operand, computed, scale| Some(vec![(Vec::new(), Some(Stored { operand, computed, scale }))]);
     match (method, text("quant_algo").as_deref()) {
         (_, Some("fp8")) => everywhere(Operand::Fp8, Operand::Fp8, None),
         (_, Some("nvfp4")) => everywhere(Operand::Fp4, Operand::Fp4, Some(Scale { bytes: 1, values: 16 })),
@@ -92,7 +96,7 @@ fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Sch
         }
         ("fp8" | "fbgemm_fp8", None) => everywhere(Operand::Fp8, Operand::Fp8, block_scale(inner)),
         // Of gpt-oss's method experts alone are known to it.
-        ("mxfp4", None) => Some(vec![(vec!["re:.*\\.experts".to_owned()], mxfp4(own))]),
+        ("mxfp4", None) => Some(vec![(vec!["re:.*\\.experts".to_owned()], Some(mxfp4(own)))]),
         ("awq" | "gptq" | "auto-round" | "auto_round", None) => {
             let integers = |settings: &Map<String, Value>| {
                 let number = |key: &str| settings.get(key).or_else(|| inner.get(key))?.as_u64();
@@ -104,15 +108,20 @@ fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Sch
             };
             let mut schemes = Schemes::new();
             for one in overrides(inner) {
-                let Some(stored) = one.settings.map(&integers) else { continue };
-                let stored = stored?;
-                // Lists that name each matrix mean a part together.
-                match schemes.iter_mut().find(|(_, other)| *other == stored) {
+                let stored = match one.settings {
+                    Some(settings) => Some(integers(settings)?),
+                    None => None,
+                };
+                // Names of single matrices mean a part together; of patterns the first that fits counts.
+                let is_same = |(names, other): &&mut (Vec<String>, _)| {
+                    *other == stored && names.iter().chain([&one.name]).all(|name| !name.starts_with("re:"))
+                };
+                match schemes.iter_mut().find(is_same) {
                     Some((names, _)) => names.push(one.name),
                     None => schemes.push((vec![one.name], stored)),
                 }
             }
-            schemes.push((Vec::new(), integers(inner)?));
+            schemes.push((Vec::new(), Some(integers(inner)?)));
             Some(schemes)
         }
         ("bitsandbytes", None) if is_on("load_in_8bit") => everywhere(Operand::Fp8, Operand::Fp8, None),
@@ -141,7 +150,7 @@ fn block_scale(inner: &Map<String, Value>) -> Option<Scale> {
     (values > 1).then_some(Scale { bytes: 4, values })
 }
 
-fn of_group(group: &Value, own: Operand) -> Option<(Vec<String>, Stored)> {
+fn of_group(group: &Value, own: Operand) -> Option<(Vec<String>, Option<Stored>)> {
     let weights = group.get("weights")?;
     let bits = |value: &Value| value.get("num_bits").and_then(Value::as_u64);
     let operand = of_bits(bits(weights)?)?;
@@ -156,7 +165,7 @@ fn of_group(group: &Value, own: Operand) -> Option<(Vec<String>, Stored)> {
     let all = targets.iter().any(|target| target == "Linear");
     Some((
         if all { Vec::new() } else { targets },
-        Stored { operand, computed: activations.unwrap_or(own), scale },
+        Some(Stored { operand, computed: activations.unwrap_or(own), scale }),
     ))
 }
 

@@ -149,9 +149,14 @@ pub(super) fn heads_by_default(architecture: &Architecture, engine: &Engine) -> 
 pub(super) fn is_followed(asked: CheckpointKv, engine: &Engine) -> bool {
     let is_taken =
         asked.exporter == Exporter::CompressedTensors || asked.format != KvFormat::Fp8 || asked.is_static;
+    // `resolve_kv_cache_dtype_string` (`utils/torch_utils.py`) looks for ModelOpt's in the outer config alone.
+    let is_seen = asked.exporter != Exporter::Modelopt || !asked.is_of_text;
     let since =
         FOLLOWED.iter().find(|(exporter, format, _)| (*exporter, *format) == (asked.exporter, asked.format));
-    engine.kind() == EngineKind::Vllm && is_taken && since.is_some_and(|(.., first)| engine.at_least(first))
+    engine.kind() == EngineKind::Vllm
+        && is_taken
+        && is_seen
+        && since.is_some_and(|(.., first)| engine.at_least(first))
 }
 
 /// Whether this version of vLLM follows it in K/V heads whatever is set.

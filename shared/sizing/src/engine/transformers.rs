@@ -30,6 +30,7 @@ pub(super) fn plan<'q>(query: &'q Query<'q>) -> Result<Box<dyn Profile + 'q>> {
         let why = "a convolution keeps its whole kernel, a column more than a step needs";
         rules.otherwise.push((Quantity::StateBytes, why));
     }
+    keep_whole(query.architecture, &mut rules);
     if rules.settings.index_dtype.is_none() {
         rules.settings.index_dtype = Some(IndexFormat::Bf16);
     }
@@ -139,6 +140,52 @@ fn expand(query: &Query<'_>, rules: &mut DenseRules) {
     let message = "no value above 0, so the latent is counted; this release of transformers caches K and V of every \
                    head, so the figures err low";
     rules.warnings.push(Warning::new(field, message));
+}
+
+/// Classes that cache K and V of every query head, or every token of windows: `FalconAttention` and `MptAttention` widen or
+/// project them before the cache (Falcon's first checkpoints have one head for all, which stays), and `GPTNeoConfig` tells its
+/// cache of no window (5.19).
+fn keep_whole(architecture: &Architecture, rules: &mut DenseRules) {
+    let heads = (Quantity::KvBytes, "K and V of every query head are cached");
+    let windows = "this class keeps every token of its windows";
+    match architecture.model_type() {
+        Some("falcon") => {
+            rules.adjust = with_shared_heads_widened;
+            rules.otherwise.push(heads);
+        }
+        Some("mpt") => {
+            rules.adjust = with_every_head;
+            rules.otherwise.push(heads);
+        }
+        Some("gpt_neo") => {
+            rules.adjust = without_windows;
+            rules.otherwise.extend([(Quantity::KvBytes, windows), (Quantity::WindowBytes, windows)]);
+        }
+        _ => {}
+    }
+}
+
+fn with_shared_heads_widened(mixer: Mixer) -> Mixer {
+    match &mixer {
+        Mixer::Full(heads) if heads.kv_heads.get() > 1 => with_every_head(mixer),
+        _ => mixer,
+    }
+}
+
+fn with_every_head(mut mixer: Mixer) -> Mixer {
+    if let Mixer::Full(heads) = &mut mixer
+        && let Some(query_heads) = &heads.query_heads
+    {
+        heads.kv_heads = query_heads.clone();
+    }
+    mixer
+}
+
+fn without_windows(mixer: Mixer) -> Mixer {
+    match mixer {
+        Mixer::Sliding { heads, .. } => Mixer::Full(heads),
+        other => other,
+    }
 }
 
 fn has_class(architecture: &Architecture, prefix: &str) -> bool {

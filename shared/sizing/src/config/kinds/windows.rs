@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Kinds, LayerKind, checked_indices, kind_of_name, unknown_kind};
-use crate::config::class_defaults;
+use crate::config::class_defaults::{self, MaxWindowLayers};
 use crate::config::fields::{Fields, WINDOWS, whole_number};
 use crate::config::layers::MOST_LAYERS;
 use crate::config::shapes::must_fit;
@@ -43,13 +43,35 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
     {
         return by("global_attn_every_n_layers", &|index| index.is_multiple_of(period.get()));
     }
+    if class_defaults::windows_without_rope(fields.model_type())
+        && let Some(kinds) = by_rope(fields, total, [LayerKind::Sliding, LayerKind::Full])?
+    {
+        return Ok(kinds);
+    }
+    if class_defaults::pattern_after_dense(fields.model_type())
+        && let Some(period) = fields.count("sliding_window_pattern")?
+    {
+        let dense = fields.count("first_k_dense_replace")?.map_or(0, |dense| dense.get());
+        let of_dense = fields.count("prefix_dense_sliding_window_pattern")?.map_or(1, |period| period.get());
+        return by("sliding_window_pattern", &|index| match index.checked_sub(dense) {
+            Some(behind) => (behind + 1).is_multiple_of(period.get()),
+            None => (index + 1).is_multiple_of(of_dense),
+        });
+    }
     for key in ["sliding_window_pattern", "global_attn_every_n_layers"] {
         if let Some(period) = fields.count(key)? {
             return by(key, &|index| (index + 1).is_multiple_of(period.get()));
         }
     }
-    if let Some(first) = first_with_window(fields)? {
-        return by("max_window_layers", &|index| index < first.get());
+    let layers = class_defaults::max_window_layers(fields.model_type());
+    if layers != MaxWindowLayers::Unread
+        && let Some(limit) = first_with_window(fields)?
+    {
+        let is_before = |index| index < limit.get();
+        return by("max_window_layers", &|index| match layers {
+            MaxWindowLayers::EverySecondBefore => !(is_before(index) && index.is_multiple_of(2)),
+            MaxWindowLayers::From | MaxWindowLayers::Unread => is_before(index),
+        });
     }
     if let Some(rule) = class_defaults::full_layer(fields.model_type()) {
         return by("model_type", &|index| rule.is_full(index, total as u64));
@@ -69,23 +91,21 @@ pub(super) fn chunked(fields: &Fields<'_>, total: usize) -> Result<Option<Kinds>
     if fields.count("attention_chunk_size")?.is_none() {
         return Ok(None);
     }
+    by_rope(fields, total, [LayerKind::Full, LayerKind::Chunked])
+}
+
+/// Kinds of the layers without rotary positions and of those with them: by a list with 0 for none, or by an interval.
+fn by_rope(fields: &Fields<'_>, total: usize, [without, with]: [LayerKind; 2]) -> Result<Option<Kinds>> {
+    let kinds = |has_rope: &mut dyn Iterator<Item = bool>| {
+        has_rope.map(|has_rope| if has_rope { with } else { without }).collect()
+    };
     if let Some((path, rope)) = fields.numbers("no_rope_layers")?.filter(|(_, list)| !list.is_empty()) {
         must_fit(fields, &path, rope.len(), total)?;
-        let layers =
-            rope[..total].iter().map(|flag| if *flag == 0 { LayerKind::Full } else { LayerKind::Chunked });
-        return Ok(Some(Kinds { field: path, layers: layers.collect() }));
+        let layers = kinds(&mut rope[..total].iter().map(|flag| *flag != 0));
+        return Ok(Some(Kinds { field: path, layers }));
     }
     let Some(interval) = fields.count("no_rope_layer_interval")? else { return Ok(None) };
-    let layers =
-        (0..total)
-            .map(|i| {
-                if (i as u64 + 1).is_multiple_of(interval.get()) {
-                    LayerKind::Full
-                } else {
-                    LayerKind::Chunked
-                }
-            })
-            .collect();
+    let layers = kinds(&mut (1..=total as u64).map(|place| !place.is_multiple_of(interval.get())));
     Ok(Some(Kinds { field: fields.path_of("no_rope_layer_interval"), layers }))
 }
 

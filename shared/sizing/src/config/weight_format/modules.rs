@@ -9,11 +9,19 @@ pub(super) enum Modules {
     SharedExperts,
 }
 
-/// Names of modules, asked of the layer in the middle, which stands for all: lists that name every layer name it too, and those
-/// of the first and last do not.
-pub(super) struct Names {
-    pub(super) all: Vec<String>,
+/// A layer and an expert whose modules names are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
     pub(super) layer: u64,
+    pub(super) expert: u64,
+}
+
+impl Sample {
+    /// Three of the model's middle, of which two decide: lists that name every layer and expert name them too, and those of
+    /// the first and last layers, or of single ones, do not.
+    pub(super) fn of(layers: u64) -> [Self; 3] {
+        [1, 2, 3].map(|quarter| Self { layer: layers * quarter / 4, expert: 2 * quarter - 1 })
+    }
 }
 
 impl Modules {
@@ -53,19 +61,17 @@ impl Modules {
     }
 
     /// Whether names that a type is for, all linear layers where there are none, mean most of the part in some class.
-    pub(super) fn are_targets(self, names: &Names) -> bool {
-        names.all.is_empty() || self.are_named(names)
+    pub(super) fn are_targets(self, names: &[String], sample: Sample) -> bool {
+        names.is_empty() || self.are_named(names, sample)
     }
 
-    /// Whether most of the part keeps the model's own type in some class: of one matrix out of several the rest decides.
-    pub(super) fn are_left_out(self, names: &Names) -> bool {
-        self.are_named(names)
-    }
-
-    fn are_named(self, names: &Names) -> bool {
+    /// Whether names mean most of the part in some class: of one matrix out of several the rest decides.
+    pub(super) fn are_named(self, names: &[String], sample: Sample) -> bool {
+        let Sample { layer, expert } = sample;
         let is_named = |matrix: &&&str| {
-            let module = format!("model.layers.{}.{matrix}", names.layer);
-            names.all.iter().any(|name| means(name, &module))
+            let matrix = matrix.replace("experts.0.", &format!("experts.{expert}."));
+            let module = format!("model.layers.{layer}.{matrix}");
+            names.iter().any(|name| means(name, &module))
         };
         self.matrices().iter().any(|class| 2 * class.iter().filter(is_named).count() > class.len())
     }
@@ -93,11 +99,17 @@ fn means(name: &str, module: &str) -> bool {
     module.contains(&name)
 }
 
-/// A pattern with one group of words, once for each.
+/// More are not looked at.
+const MOST_ALTERNATIVES: usize = 64;
+
+/// A pattern with groups of words, once for each choice of one of each.
 fn alternatives(pattern: &str) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('(') else { return vec![pattern.to_owned()] };
     let Some((words, behind)) = rest.split_once(')') else { return vec![pattern.to_owned()] };
-    words.split('|').map(|word| format!("{before}{}{behind}", word.trim_start_matches("?:"))).collect()
+    let words = words.trim_start_matches("?:").split('|');
+    let mut behind = alternatives(behind);
+    behind.truncate(MOST_ALTERNATIVES);
+    words.flat_map(|word| behind.iter().map(move |behind| format!("{before}{word}{behind}"))).collect()
 }
 
 /// `.*` and `.+` as `*`, `\.` as a dot, `\d+` as `*`; other signs stay and mean themselves.
@@ -152,8 +164,8 @@ mod tests {
     #[test]
     fn most_of_a_part_decides() {
         let left_out = |names: &[&str]| {
-            let all = names.iter().map(|name| (*name).to_owned()).collect();
-            Modules::Attention.are_left_out(&Names { all, layer: 1 })
+            let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Modules::Attention.are_named(&all, Sample { layer: 1, expert: 0 })
         };
         assert!(!left_out(&["model.layers.1.self_attn.o_proj"]));
         assert!(left_out(&["q_proj", "k_proj", "v_proj"]));

@@ -44,7 +44,11 @@ pub(super) fn rolls_back(architecture: &Architecture) -> bool {
 
 /// Classes whose window llama.cpp does not use: their layers keep every token (`llama-model.cpp`; Phi-3's window is
 /// switched off there).
-const WINDOW_UNUSED: [&str; 16] = [
+const WINDOW_UNUSED: [&str; 20] = [
+    "llama",
+    "smollm3",
+    "qwen2_vl_text",
+    "qwen2_5_omni_text",
     "mistral",
     "mixtral",
     "ministral",

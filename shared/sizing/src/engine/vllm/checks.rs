@@ -10,6 +10,23 @@ use crate::mixer::{Heads, Mixer};
 use crate::settings::MambaCacheMode;
 use crate::{Error, Result};
 
+/// Qwen2 and Qwen3 with windows in some layers, which an assertion stops in every version read (0.9.2 to 0.33,
+/// `models/qwen2.py`, `Qwen2Model.__init__`).
+fn windows(query: &Query<'_>) -> Result<()> {
+    let has = |is: fn(&Mixer) -> bool| query.architecture.mixers().any(is);
+    let is_mixed =
+        has(|mixer| matches!(mixer, Mixer::Sliding { .. })) && has(|mixer| matches!(mixer, Mixer::Full(_)));
+    match query.architecture.model_type() {
+        Some(class @ ("qwen2" | "qwen3")) if is_mixed => {
+            let what = format!(
+                "some layers of this {class} have a window and some none; vLLM refuses this, so give all or none of them one"
+            );
+            Err(Error::field("max_window_layers", what))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses ranks that vLLM does not start with, and pipeline ranks without a layer.
 ///
 /// Source: vLLM 0.33, `config/parallel.py` (context-parallel ranks are tensor-parallel ones), `config/model.py`
@@ -21,6 +38,7 @@ use crate::{Error, Result};
 /// The setting that does not fit.
 pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
     pipeline_ranks(query.settings, query.architecture)?;
+    windows(query)?;
     let (tp, dcp) = (query.settings.tp(), query.settings.dcp());
     if let Some(heads) = query.architecture.plain_heads().query_heads.as_ref()
         && !heads.get().is_multiple_of(tp)
@@ -31,6 +49,15 @@ pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
             heads.source()
         );
         return Err(Error::setting("tp", what));
+    }
+    if let Some(heads) = heads(query)
+        && let Some(queries) = &heads.query_heads
+        && !queries.get().is_multiple_of(heads.kv_heads.get())
+    {
+        // `Attention.__init__` of `layers/attention/attention.py`.
+        let (kv, path) = (heads.kv_heads.get(), heads.kv_heads.source());
+        let what = format!("{kv} K/V heads do not divide {} query heads; vLLM refuses this", queries.get());
+        return Err(Error::field(path.to_string(), what));
     }
     if let Some(kv) = heads(query).map(|heads| &heads.kv_heads).filter(|kv| kv.get() < tp)
         && query.architecture.model_type().is_some_and(|class| class.starts_with("inkling"))

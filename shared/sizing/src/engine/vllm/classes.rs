@@ -12,20 +12,32 @@ type ByVersion = [(&'static [u32], &'static str)];
 /// where that of a later release still has them, it counts).
 const GONE: &ByVersion = &[
     (&[0, 9], "Phi3SmallForCausalLM"),
-    (&[0, 10], "MllamaForConditionalGeneration Phi4FlashForCausalLM"),
+    (
+        &[0, 10],
+        "DonutForConditionalGeneration MllamaForConditionalGeneration MotifForCausalLM Phi4FlashForCausalLM",
+    ),
+    (&[0, 12], "Phi4MultimodalForCausalLM"),
     (&[0, 22], "JAISLMHeadModel"),
     (
         &[0, 23],
-        "BambaForCausalLM Dots1ForCausalLM InternLMForCausalLM MiniMaxForCausalLM \
-         MiniMaxM1ForCausalLM MiniMaxText01ForCausalLM QWenLMHeadModel XverseForCausalLM",
+        "BambaForCausalLM Dots1ForCausalLM InternLM2VEForCausalLM InternLMForCausalLM MiniMaxForCausalLM \
+         MiniMaxM1ForCausalLM MiniMaxText01ForCausalLM MiniMaxVL01ForConditionalGeneration QWenLMHeadModel \
+         QwenVLForConditionalGeneration Tarsier2ForConditionalGeneration XverseForCausalLM",
     ),
     (
         &[0, 24],
-        "AquilaForCausalLM AquilaModel BaiChuanForCausalLM BaichuanForCausalLM Grok1ForCausalLM Grok1ModelForCausalLM",
+        "AquilaForCausalLM AquilaModel AyaVisionForConditionalGeneration BaiChuanForCausalLM BaichuanForCausalLM \
+         Grok1ForCausalLM Grok1ModelForCausalLM MantisForConditionalGeneration MusicFlamingoForConditionalGeneration \
+         TarsierForConditionalGeneration",
     ),
-    (&[0, 25], "PersimmonForCausalLM TeleChatForCausalLM"),
+    (&[0, 25], "FuyuForCausalLM PersimmonForCausalLM TeleChatForCausalLM"),
     (&[0, 26], "OuroForCausalLM Plamo2ForCausalLM"),
-    (&[0, 28], "ArcticForCausalLM MPTForCausalLM MptForCausalLM RWForCausalLM"),
+    (
+        &[0, 28],
+        "ArcticForCausalLM ChameleonForConditionalGeneration Cheers CheersForConditionalGeneration \
+         Fairseq2LlamaForCausalLM FireRedLIDForConditionalGeneration GritLM HCXVisionForCausalLM MPTForCausalLM \
+         MptForCausalLM RWForCausalLM StableLMEpochForCausalLM",
+    ),
 ];
 
 /// Classes of decoders that came later than 0.11, by the last version read that has none of their own (`models/registry.py` of the

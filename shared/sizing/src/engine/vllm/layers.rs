@@ -95,6 +95,9 @@ impl Setup<'_> {
                     plain(Kind::Ring, capacity, 2 * keys.width.get()),
                 ]
             }
+            Mixer::Sliding { heads, .. } if self.leaves_windows_unused() => {
+                vec![self.heads_spec(Kind::Full, heads, block)?]
+            }
             Mixer::Sliding { heads, window } => {
                 let window = window.get() + self.window_margin();
                 let kind = Kind::Window { window, extra: self.retained_for_drafts() };
@@ -294,6 +297,11 @@ impl Setup<'_> {
         for mixer in self.mixers() {
             let ring = "keys wait in a ring until their group is whole";
             match mixer {
+                Mixer::Sliding { .. } if self.leaves_windows_unused() => {
+                    for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
+                        add(quantity, "this class has no window where some layers have none");
+                    }
+                }
                 Mixer::Sliding { .. } | Mixer::Chunked { .. } if !policy.hybrid_manager => {
                     for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
                         add(quantity, "without the hybrid manager window layers keep every token");
@@ -330,6 +338,13 @@ impl Setup<'_> {
             }
         }
         found
+    }
+
+    /// Qwen2-MoE's layers take their window from the cache's settings, which have one where all layers do (vLLM 0.33,
+    /// `qwen2_moe.py`; `engine/arg_utils.py`, `create_engine_config`).
+    fn leaves_windows_unused(&self) -> bool {
+        self.architecture.model_type() == Some("qwen2_moe")
+            && self.architecture.mixers().any(|mixer| matches!(mixer, Mixer::Full(_)))
     }
 
     /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).
