@@ -10,6 +10,7 @@ mod cases;
 mod catalogue;
 mod claims;
 mod class_rules;
+mod class_windows;
 mod classes;
 mod compression;
 mod derivations;

@@ -135,6 +135,7 @@ fn parts_are_stored_as_the_lists_of_modules_say() {
         (scheme(json!(["re:.*mlp.*"]), json!([])), true),
         (scheme(json!(["Linear"]), json!(each)), true),
         (scheme(json!(["Linear"]), json!(["lm_head", "re:.*self_attn.*"])), true),
+        (scheme(json!(["Linear"]), json!(["re:.*(self_attn|linear_attn)\\.(q|k|v|o)_proj"])), true),
         (scheme(json!(["Linear"]), json!(["lm_head", "re:.*linear_attn.*", "visual.blocks.0.attn"])), false),
         (scheme(json!(["Linear"]), json!(["re:.*self_attn\\.o_proj$"])), false),
     ] {
@@ -169,6 +170,9 @@ fn maps_of_modules_override_the_rest() {
         ("auto-round", "extra_config", named(8), wide),
         ("auto-round", "extra_config", json!({".*self_attn.*": {"bits": 8}}), wide),
         ("auto-round", "extra_config", json!({".*self_attn.*": {}}), kept),
+        // One layer of 32 does not decide, and of patterns the first that fits does.
+        ("gptq", "dynamic", json!({"-:^model\\.layers\\.16\\.": {}}), 4.0 + 20.0 / 128.0),
+        ("gptq", "dynamic", json!({"+:.*self_attn.*": {"bits": 8}, "-:.*attn.*": {}}), wide),
     ] {
         let config =
             json!({"quantization_config": {"quant_method": method, "bits": 4, "group_size": 128, key: map}});

@@ -4,7 +4,7 @@ use super::fields::Fields;
 use crate::warning::Warning;
 
 /// One `model_type` a line, sorted: those that transformers 4.57.6 to 5.24.0 (`models/*/configuration_*.py`), vLLM 0.33 and
-/// SGLang 0.5.23 define for whole models and their texts, and of the catalogue's configs.
+/// SGLang 0.5.23 define or name for whole models and their texts, and of the catalogue's configs.
 const NAMES: &str = include_str!("known_classes.txt");
 
 /// Says of a class that nobody here has seen that what it does without a field is not seen either.
