@@ -333,6 +333,11 @@ fn questions_without_an_answer_are_refused_in_one_line() {
             refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--batch-tokens", "0"]),
             "batch_tokens: 0 tokens",
         ),
+        (
+            refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--price", "1e308", "--count", "8"]),
+            "price: more than can be counted",
+        ),
+        (refused(&["capacity", "qwen3-8b", "--gpu", "h200", "--count", "0"]), "count: 0 GPUs hold nothing"),
         (with(&["--efficiency", "101"]), "efficiency: 101 percent is more than"),
         (
             refused(&["offload", "qwen3-8b", "--gpu", "h200", "--efficiency", "101"]),

@@ -97,6 +97,13 @@ pub enum LinkClass {
     Nvlink,
 }
 
+impl LinkClass {
+    /// Whether it reaches from one instance to another.
+    pub(crate) fn is_of_network(self) -> bool {
+        matches!(self, Self::Ethernet | Self::Rdma | Self::Nvlink)
+    }
+}
+
 record!(Gpu {
     name, vendor, source, confidence, memory_bytes, memory_bytes_per_second, flops_per_second, peer_link,
     host_link, notes; or default id

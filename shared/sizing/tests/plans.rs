@@ -335,6 +335,9 @@ fn times_rates_and_the_link_that_is_needed() {
     assert!((at.egress_bytes_per_second - payload / 1.11).abs() < 1.0);
     assert!((at.fleet_bytes_per_second.unwrap() * 8.0 / 1e12 - 3.838).abs() < 0.001);
     assert_eq!(at.needs_link.as_deref(), Some("ethernet-100g"));
+    // 27.7 GB/s would fit PCIe 4.0, which ends at the server.
+    let quick = hand("minimax-m2.5", &Settings::default(), 8, &[], &[0.3], &[32_768]).unwrap();
+    assert_eq!(quick.at[0].needs_link.as_deref(), Some("ethernet-400g"));
     let seconds = 1000.0 * 15e-6 + payload / 50e9;
     assert!((at.links[0].seconds - seconds).abs() < 1e-12);
     assert!((at.links[0].layerwise_seconds - seconds / 62.0).abs() < 1e-12);
@@ -366,6 +369,7 @@ fn links_and_prefills_without_a_time_are_refused() {
         assert!(refused(&[], &[bad]).starts_with("prefill_seconds: "), "{bad}");
     }
     assert!(refused(&[], &[]).starts_with("prefill_seconds: 0 for 1 length"));
+    assert!(refused(&[], &[1.0, 2.0]).starts_with("prefill_seconds: 2 for 1 length"));
 }
 
 /// Every answer on every GPU is finite: what JSON cannot hold would be null where a number has to be.

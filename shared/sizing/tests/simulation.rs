@@ -142,6 +142,17 @@ fn a_branch_finds_blocks_and_no_state() {
     assert!(!found.optimum.as_ref().unwrap().is_bound);
 }
 
+/// With windows alone one checkpoint saves as many blocks as stand before it: by hand 1 + 2 + 3 of 10 blocks are found with room
+/// for one, and the rule, which goes by the next use alone, is no bound.
+#[test]
+fn checkpoints_save_unequal_parts() {
+    let growing: [&[u64]; 4] = [&[1], &[1, 2], &[1, 2, 3], &[1, 2, 3, 4]];
+    let one = 32 * 4096 * 4096;
+    let found = replay("mistral-7b-v0.1", &growing, &[tier("gpu", Some(one))]);
+    assert_eq!((found.sizes.checkpoint_bytes.get(), found.lru.hit_blocks), (one, 6));
+    assert!(!found.optimum.as_ref().unwrap().is_bound);
+}
+
 /// V4-Pro in blocks of 512: 30 × (584 + 68) × 128 + 31 × 584 × 4 B, and 61 windows of 128 × 584 B.
 #[test]
 fn compressed_streams_and_windows_have_exact_sizes() {
@@ -289,6 +300,7 @@ fn what_has_no_answer_is_a_sentence() {
         read(&format!("{good}\n\n{}", line("1", 512, "[1, 2]"))).contains("line 3: 2 blocks of 512 tokens")
     );
     assert!(read(&line("-1", 512, "[1]")).contains("line 1: -0.001 s is no time"));
+    assert!(read(&line("1e300", 512, "[1]")).contains("line 1: timestamp 1e300 is later than any trace"));
     assert!(
         read(&line("0", 0, "[]")).contains("a prompt of 0 tokens and an answer of 1 token are no request")
     );

@@ -122,7 +122,10 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     let settings = question.settings;
     let ranks = ranks(question.engine.kind(), settings);
     let count = question.memory.count;
-    if ranks == 0 || count == 0 || !count.is_multiple_of(ranks) {
+    if count == 0 {
+        return Err(Error::setting("count", "0 GPUs hold nothing; give at least 1"));
+    }
+    if ranks == 0 || !count.is_multiple_of(ranks) {
         let what = format!("{count} GPUs are no multiple of the {ranks} that share a request (tp × pp)");
         return Err(Error::setting("count", what));
     }
@@ -281,6 +284,10 @@ impl Asking<'_> {
         let requests = self.requests(n)?;
         let price = price_per_hour.map(|price| super::positive("price_per_hour", price)).transpose()?;
         let some = requests.filter(|requests| *requests > 0);
+        if price.is_some_and(|price| !(price * count as f64).is_finite()) {
+            let what = "more than can be counted for all GPUs; give what one costs an hour";
+            return Err(Error::setting("price", what));
+        }
         Ok(CapacityAt {
             context: n,
             bytes_per_request_and_gpu: self.spread.share(self.one(n)?),

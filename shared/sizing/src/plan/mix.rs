@@ -9,6 +9,8 @@ const QUANTILES: u32 = 256;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
     lengths: Vec<u64>,
+    /// None is longer, which may be longer than each that stands for a share.
+    longest: u64,
     /// What they are, in words.
     words: String,
 }
@@ -24,7 +26,8 @@ impl Mix {
             return Err(Error::setting("mix", "sums to nothing; give at least one length above 0"));
         }
         let words = format!("{} of a list", counted(lengths.len() as u64, "length", "lengths"));
-        Ok(Self { lengths, words })
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        Ok(Self { lengths, longest, words })
     }
 
     /// A log-normal distribution of lengths, cut at both ends: `mu` and `sigma` are mean and deviation of the natural
@@ -55,7 +58,9 @@ impl Mix {
             below.clamp(from.max(1), to)
         };
         let words = format!("log-normal, μ {mu}, σ {sigma}, {from} to {to} tokens");
-        Ok(Self { lengths: (0..QUANTILES).map(at).collect(), words })
+        let lengths: Vec<u64> = (0..QUANTILES).map(at).collect();
+        let longest = if sigma > 0.0 { to } else { lengths[0] };
+        Ok(Self { lengths, longest, words })
     }
 
     /// Every length.
@@ -63,9 +68,9 @@ impl Mix {
         self.lengths.iter().map(|length| Tokens::new(*length))
     }
 
-    /// The longest.
+    /// The longest that may come.
     pub fn longest(&self) -> Tokens {
-        Tokens::new(self.lengths.iter().copied().max().unwrap_or(0))
+        Tokens::new(self.longest)
     }
 
     /// The mean length.
@@ -99,7 +104,9 @@ mod tests {
         let mix = Mix::log_normal(9.9, 1.0, 128, 128 * 1024).unwrap();
         let mean = mix.mean();
         assert!((26_500.0..28_500.0).contains(&mean), "{mean}");
-        assert!(mix.longest().get() <= 128 * 1024);
+        // A request may be as long as the cut allows, though the last share's middle is shorter.
+        assert_eq!(mix.longest().get(), 128 * 1024);
+        assert!(mix.lengths().all(|length| length < mix.longest()));
     }
 
     #[test]

@@ -330,6 +330,7 @@ fn hand_over(
         fleet_bytes_per_second: question.fleet.map(|fleet| egress * fleet as f64 / question.count as f64),
         needs_link: links()
             .iter()
+            .filter(|link| link.class.is_of_network())
             .find(|link| link.bytes_per_second as f64 >= egress)
             .map(|link| link.id.clone()),
         links: question.links.iter().map(link_time).collect::<Result<_>>()?,
@@ -463,7 +464,7 @@ enum Prefill<'a> {
 impl<'a> Prefill<'a> {
     fn of(subject: &Subject<'_>, question: &HandoverQuestion<'a>) -> Result<Self> {
         match question.prefill {
-            PrefillTime::Given(seconds) if seconds.len() < question.contexts.len() => {
+            PrefillTime::Given(seconds) if seconds.len() != question.contexts.len() => {
                 let (given, lengths) = (seconds.len(), question.contexts.len());
                 let lengths = crate::counted(lengths as u64, "length", "lengths");
                 let what = format!("{given} for {lengths}; give one for each");

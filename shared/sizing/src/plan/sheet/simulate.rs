@@ -154,8 +154,11 @@ fn policies(found: &Simulation) -> SheetTable {
     };
     row("least recently used out first", &found.lru);
     if let Some(optimum) = &found.optimum {
-        let name =
-            if optimum.is_bound { "Belady's optimum" } else { "Belady's rule (no bound: sizes differ)" };
+        let name = if optimum.is_bound {
+            "Belady's optimum"
+        } else {
+            "Belady's rule (no bound: what is kept saves unequal parts)"
+        };
         row(name, &optimum.counts);
     }
     table

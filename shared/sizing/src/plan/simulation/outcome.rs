@@ -74,7 +74,7 @@ pub struct Optimum {
     /// What it finds.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Whether no policy finds more: objects have one size.
+    /// Whether no policy finds more: objects have one size and save alike, which checkpoints do not.
     pub is_bound: bool,
 }
 
@@ -143,7 +143,8 @@ pub(super) fn gather(
             moment.optimum_hit_blocks = Some(*hits);
         }
     }
-    let is_bound = !(sizes.keeps_blocks() && sizes.needs_checkpoint());
+    // A checkpoint saves all blocks before it: to keep what is used soonest is best only where objects save alike.
+    let is_bound = !sizes.needs_checkpoint();
     let tiers =
         replay.tiers.iter().zip(&tail.tiers).map(|(tier, seen)| seen.outcome(tier, seconds)).collect();
     Ok(Simulation {

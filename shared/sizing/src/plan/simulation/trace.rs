@@ -29,6 +29,9 @@ pub struct Request {
     count: usize,
 }
 
+/// No arrival is later: thirty thousand years.
+const LATEST_SECONDS: f64 = 1e12;
+
 /// A line of a trace file.
 struct Line {
     /// Milliseconds.
@@ -64,6 +67,12 @@ impl Trace {
                 ids.push(*numbers.entry(*hash).or_insert(next));
             }
             let seconds = line.timestamp / 1e3;
+            if seconds > LATEST_SECONDS {
+                return Err(at(format!(
+                    "timestamp {:e} is later than any trace; give milliseconds",
+                    line.timestamp
+                )));
+            }
             builder
                 .add(seconds, line.input_length, line.output_length, &ids)
                 .map_err(|error| at(error.what().to_owned()))?;

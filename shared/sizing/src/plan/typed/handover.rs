@@ -4,7 +4,7 @@ use super::super::{
     bytes_per_second, handover, handover_curve, number,
 };
 use super::{USUAL_EFFICIENCY, gpu, gpus};
-use crate::hardware::{LinkClass, find_link, links};
+use crate::hardware::{find_link, links};
 use crate::settings::Settings;
 use crate::{Bytes, Error, Result, Tokens};
 
@@ -105,6 +105,5 @@ pub fn typed_links(given: &Given) -> Result<Vec<ChosenLink>> {
 
 /// Every link between servers or GPUs at its nominal rate, where none is typed.
 pub fn network_links() -> impl Iterator<Item = ChosenLink> {
-    let is_of_network = |class| matches!(class, LinkClass::Ethernet | LinkClass::Rdma | LinkClass::Nvlink);
-    links().iter().filter(move |link| is_of_network(link.class)).map(ChosenLink::nominal)
+    links().iter().filter(|link| link.class.is_of_network()).map(ChosenLink::nominal)
 }
