@@ -45,6 +45,7 @@ mod service;
 mod settings;
 mod short_list;
 mod size;
+mod sorted_lines;
 mod state;
 mod units;
 mod warning;

