@@ -49,7 +49,7 @@ pub(super) fn checkpoint_kv(
     });
     let Some((path, value)) = stated else { return Ok(None) };
     let Some(mut asked) = asked(value, exporter) else { return Ok(None) };
-    asked.is_of_text = path.contains("text_config.");
+    asked.is_of_text = !WEIGHT_FORMATS.iter().any(|key| path.starts_with(key));
     fields.count_as_read(value);
     let format = asked.format;
     warnings.push(Warning::new(
