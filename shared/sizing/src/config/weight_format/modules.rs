@@ -99,17 +99,24 @@ fn means(name: &str, module: &str) -> bool {
     module.contains(&name)
 }
 
-/// More are not looked at.
+/// More are not looked at, since a config may have any number: exporters write one or two groups.
+const MOST_GROUPS: usize = 8;
 const MOST_ALTERNATIVES: usize = 64;
 
 /// A pattern with groups of words, once for each choice of one of each.
 fn alternatives(pattern: &str) -> Vec<String> {
-    let Some((before, rest)) = pattern.split_once('(') else { return vec![pattern.to_owned()] };
-    let Some((words, behind)) = rest.split_once(')') else { return vec![pattern.to_owned()] };
-    let words = words.trim_start_matches("?:").split('|');
-    let mut behind = alternatives(behind);
-    behind.truncate(MOST_ALTERNATIVES);
-    words.flat_map(|word| behind.iter().map(move |behind| format!("{before}{word}{behind}"))).collect()
+    let (mut begun, mut rest) = (vec![String::new()], pattern);
+    for _ in 0..MOST_GROUPS {
+        let Some((before, group)) = rest.split_once('(') else { break };
+        let Some((words, behind)) = group.split_once(')') else { break };
+        let words = words.trim_start_matches("?:");
+        let each = |start: &String| {
+            words.split('|').map(|word| format!("{start}{before}{word}")).collect::<Vec<_>>()
+        };
+        begun = begun.iter().flat_map(each).take(MOST_ALTERNATIVES).collect();
+        rest = behind;
+    }
+    begun.into_iter().map(|start| start + rest).collect()
 }
 
 /// `.*` and `.+` as `*`, `\.` as a dot, `\d+` as `*`; other signs stay and mean themselves.
@@ -159,6 +166,15 @@ mod tests {
         ] {
             assert!(!means(name, module), "{name}");
         }
+    }
+
+    /// Both groups are chosen from; sixty thousand of them once overflowed the stack.
+    #[test]
+    fn groups_are_chosen_from_and_their_number_is_bounded() {
+        assert_eq!(alternatives("a(b|c)d(?:e|f)g"), ["abdeg", "abdfg", "acdeg", "acdfg"]);
+        assert_eq!(alternatives("a(b"), ["a(b"]);
+        assert!(alternatives(&"()".repeat(60_000)).len() == 1);
+        assert!(alternatives(&"(a|b)".repeat(60_000)).len() <= MOST_ALTERNATIVES);
     }
 
     #[test]
