@@ -112,11 +112,10 @@ fn schemes(method: &str, inner: &Map<String, Value>, own: Operand) -> Option<Sch
                     Some(settings) => Some(integers(settings)?),
                     None => None,
                 };
-                // Names of single matrices mean a part together; of patterns the first that fits counts.
-                let is_same = |(names, other): &&mut (Vec<String>, _)| {
-                    *other == stored && names.iter().chain([&one.name]).all(|name| !name.starts_with("re:"))
-                };
-                match schemes.iter_mut().find(is_same) {
+                // Names of single matrices mean a part together; of patterns, which stand alone, the first that fits counts.
+                let is_single = |name: &String| !name.starts_with("re:");
+                let same = schemes.iter_mut().find(|(names, other)| *other == stored && is_single(&names[0]));
+                match same.filter(|_| is_single(&one.name)) {
                     Some((names, _)) => names.push(one.name),
                     None => schemes.push((vec![one.name], stored)),
                 }

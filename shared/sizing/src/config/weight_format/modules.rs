@@ -20,7 +20,9 @@ impl Sample {
     /// Three of the model's middle, of which two decide: lists that name every layer and expert name them too, and those of
     /// the first and last layers, or of single ones, do not.
     pub(super) fn of(layers: u64) -> [Self; 3] {
-        [1, 2, 3].map(|quarter| Self { layer: layers * quarter / 4, expert: 2 * quarter - 1 })
+        // The config's count is not checked yet.
+        let layer = |quarter| layers.saturating_mul(quarter) / 4;
+        [1, 2, 3].map(|quarter| Self { layer: layer(quarter), expert: 2 * quarter - 1 })
     }
 }
 
@@ -175,6 +177,12 @@ mod tests {
         assert_eq!(alternatives("a(b"), ["a(b"]);
         assert!(alternatives(&"()".repeat(60_000)).len() == 1);
         assert!(alternatives(&"(a|b)".repeat(60_000)).len() <= MOST_ALTERNATIVES);
+    }
+
+    #[test]
+    fn no_count_of_layers_overflows() {
+        assert_eq!(Sample::of(32).map(|sample| sample.layer), [8, 16, 24]);
+        assert!(Sample::of(u64::MAX).iter().all(|sample| sample.layer == u64::MAX / 4));
     }
 
     #[test]
