@@ -66,13 +66,17 @@ fn patterns_are_those_of_the_class() {
 }
 
 /// vLLM 0.33, `qwen2_moe.py`: layers take the cache's window, which is there where all layers have one
-/// (`engine/arg_utils.py`). `qwen2.py` asserts that none or all have it. Qwen3-MoE: ⌈(4095 + 16,384) / 16⌉ + 1 blocks of 16.
+/// (`engine/arg_utils.py`). `qwen2.py` asserts that none or all have it. Qwen3-MoE, with two batches of 8,192 in flight:
+/// ⌈(4095 + 16,384) / 16⌉ + 1 = 1,281 blocks of 16.
 #[test]
 fn vllm_has_windows_in_all_layers_or_in_none() {
     let read = |config: &Value| read_config_value(config).unwrap();
     let slope_of = |config: &Value, engine: &str| figure(&read(config), engine, &[], "slope_bytes_per_token");
     assert_eq!(slope_of(&windowed("qwen2_moe", 4), "vllm"), 4.0 * 4096.0);
     assert_eq!(slope_of(&windowed("qwen3_moe", 4), "vllm"), 0.0);
+    let batch = [("context", "100000"), ("max_num_batched_tokens", "8192")];
+    let held = figure(&read(&windowed("qwen3_moe", 4)), "vllm", &batch, "resident_bytes");
+    assert_eq!(held, 1281.0 * 16.0 * 4.0 * 4096.0);
     let (config, asked) = (read(&windowed("qwen2_moe", 4)), settings(&[("context", "100000")]));
     let found = reservation(&Query::new(&config, "vllm".parse().unwrap(), &asked).unwrap()).unwrap();
     assert!(format!("{:?}", found.rest).contains("this class has no window where some layers have none"));
@@ -119,7 +123,7 @@ fn transformers_keeps_what_these_classes_hand_to_the_cache() {
 }
 
 /// `ZambaConfig`: the third layer has attention beside Mamba, and behind the third those at the offset of each period: here 2 and 7
-/// of 12, all of which keep a state of 512 × 16 values in f32 and three columns of 512.
+/// of 12, all of which keep a state of 512 × 16 values and three columns of 512, in bf16: 12 × (16,384 + 3,072) = 233,472 B.
 #[test]
 fn zambas_layers_with_attention_keep_a_state_too() {
     let config = json!({"model_type": "zamba", "hidden_size": 256, "num_hidden_layers": 12, "num_attention_heads": 8,
@@ -129,8 +133,7 @@ fn zambas_layers_with_attention_keep_a_state_too() {
     for config in [config, stated] {
         // Heads are 2 × 256 / 8 = 64 values wide.
         assert_eq!(slope(&config).0, 2 * 2 * 8 * 64 * 2);
-        assert_eq!(fixed(&config, None) % 12, 0);
-        assert_eq!(fixed(&config, None) / 12, (233_472 / 12) as u64);
+        assert_eq!(fixed(&config, None), 12 * (512 * 16 * 2 + 3 * 512 * 2));
     }
 }
 

@@ -48,10 +48,9 @@ pub(super) fn checkpoint_kv(
         Some((format!("{prefix}.{key}"), value))
     });
     let Some((path, value)) = stated else { return Ok(None) };
-    let Some(mut asked) = asked(value, exporter) else { return Ok(None) };
-    asked.is_of_text = !WEIGHT_FORMATS.iter().any(|key| path.starts_with(key));
+    let Some((format, is_static)) = asked(value, exporter) else { return Ok(None) };
+    let is_of_text = !WEIGHT_FORMATS.iter().any(|key| path.starts_with(key));
     fields.count_as_read(value);
-    let format = asked.format;
     warnings.push(Warning::new(
         path,
         format!(
@@ -62,7 +61,7 @@ pub(super) fn checkpoint_kv(
             }
         ),
     ));
-    Ok(Some(asked))
+    Ok(Some(CheckpointKv { format, exporter, is_static, is_of_text }))
 }
 
 /// Python's `or` passes over null, empty words and empty objects.
@@ -75,15 +74,16 @@ fn says_anything(value: &Value) -> bool {
     }
 }
 
-fn asked(value: &Value, exporter: Exporter) -> Option<CheckpointKv> {
-    let (format, is_static) = match value {
-        Value::String(name) if exporter != Exporter::CompressedTensors => (named(name)?, true),
+/// The format, and whether its scales are static.
+fn asked(value: &Value, exporter: Exporter) -> Option<(KvFormat, bool)> {
+    match value {
+        Value::String(name) if exporter != Exporter::CompressedTensors => Some((named(name)?, true)),
         Value::Object(scheme) => {
-            (scheme_format(scheme, exporter)?, scheme.get("dynamic").and_then(Value::as_bool) == Some(false))
+            let is_static = scheme.get("dynamic").and_then(Value::as_bool) == Some(false);
+            Some((scheme_format(scheme, exporter)?, is_static))
         }
-        _ => return None,
-    };
-    Some(CheckpointKv { format, exporter, is_static, is_of_text: false })
+        _ => None,
+    }
 }
 
 fn named(name: &str) -> Option<KvFormat> {

@@ -12,8 +12,8 @@ use crate::fact::Fact;
 
 pub(super) use encoders::is_encoder;
 pub(super) use windows::{
-    MaxWindowLayers, full_layer, max_window_layers, pattern_after_dense, pattern_goes_with_window,
-    window_not_taken, windows_by_list_alone, windows_every_layer, windows_without_rope,
+    full_layer, max_window_layers, pattern_after_dense, pattern_goes_with_window, window_not_taken,
+    windows_by_list_alone, windows_every_layer, windows_without_rope,
 };
 
 /// `(model types, field, value)`

@@ -383,12 +383,12 @@ fn by_rule(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warning>) -> Re
         }
         let beside = class_defaults::attends_beside_mamba(fields.model_type());
         let attending = either(beside, LayerKind::Parallel, LayerKind::Full);
+        // Zamba's first three layers stand before its periods, the third with attention.
+        let before = if beside { 3 } else { 0 };
         return make("attn_layer_period", &|i| {
-            // Zamba's first three layers stand before its periods, the third with attention.
-            let attends = match (beside, i.checked_sub(3)) {
-                (true, None) => i == 2,
-                (true, Some(behind)) => behind as u64 % period.get() == offset,
-                (false, _) => i as u64 % period.get() == offset,
+            let attends = match i.checked_sub(before) {
+                Some(behind) => behind as u64 % period.get() == offset,
+                None => i + 1 == before,
             };
             either(attends, attending, LayerKind::Mamba)
         });

@@ -48,6 +48,11 @@ impl<'a> PrefillAtPeak<'a> {
         Ok(Self { work, gpu, gpus: positive("count", gpus)? })
     }
 
+    /// What is computed.
+    pub(super) fn work(&self) -> &PhaseWork {
+        &self.work
+    }
+
     /// Seconds of one prompt of `n` tokens.
     ///
     /// # Errors

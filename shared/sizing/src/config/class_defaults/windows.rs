@@ -1,6 +1,6 @@
 //! Which layers have a window in classes that have no field for it, or read a field in a way of their own.
 //!
-//! Source of each: the class of that `model_type` in transformers 5.19 (`models/*/configuration_*.py`).
+//! Source of each: the class of that `model_type` in transformers 5.19, and of `beam` in 5.20 (`models/*/configuration_*.py`).
 
 /// Where the full layers stand among windows in classes that have no field for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,15 +45,23 @@ pub(in crate::config) enum MaxWindowLayers {
     From,
     /// Every second one before it, the first among them (`Qwen2MoeConfig`).
     EverySecondBefore,
-    /// None: the class does not read it (`Qwen3MoeConfig`).
-    Unread,
 }
 
-pub(in crate::config) fn max_window_layers(model_type: Option<&str>) -> MaxWindowLayers {
+impl MaxWindowLayers {
+    pub(in crate::config) fn is_full(self, index: u64, limit: u64) -> bool {
+        match self {
+            Self::From => index < limit,
+            Self::EverySecondBefore => index >= limit || !index.is_multiple_of(2),
+        }
+    }
+}
+
+/// None where the class does not read the field (`Qwen3MoeConfig`).
+pub(in crate::config) fn max_window_layers(model_type: Option<&str>) -> Option<MaxWindowLayers> {
     match model_type {
-        Some("qwen2_moe") => MaxWindowLayers::EverySecondBefore,
-        Some("qwen3_moe") => MaxWindowLayers::Unread,
-        _ => MaxWindowLayers::From,
+        Some("qwen2_moe") => Some(MaxWindowLayers::EverySecondBefore),
+        Some("qwen3_moe") => None,
+        _ => Some(MaxWindowLayers::From),
     }
 }
 

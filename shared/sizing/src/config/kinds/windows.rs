@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Kinds, LayerKind, checked_indices, kind_of_name, unknown_kind};
-use crate::config::class_defaults::{self, MaxWindowLayers};
+use crate::config::class_defaults;
 use crate::config::fields::{Fields, WINDOWS, whole_number};
 use crate::config::layers::MOST_LAYERS;
 use crate::config::shapes::must_fit;
@@ -63,15 +63,10 @@ pub(super) fn sliding(fields: &Fields<'_>, total: usize, warnings: &mut Vec<Warn
             return by(key, &|index| (index + 1).is_multiple_of(period.get()));
         }
     }
-    let layers = class_defaults::max_window_layers(fields.model_type());
-    if layers != MaxWindowLayers::Unread
+    if let Some(rule) = class_defaults::max_window_layers(fields.model_type())
         && let Some(limit) = first_with_window(fields)?
     {
-        let is_before = |index| index < limit.get();
-        return by("max_window_layers", &|index| match layers {
-            MaxWindowLayers::EverySecondBefore => !(is_before(index) && index.is_multiple_of(2)),
-            MaxWindowLayers::From | MaxWindowLayers::Unread => is_before(index),
-        });
+        return by("max_window_layers", &|index| rule.is_full(index, limit.get()));
     }
     if let Some(rule) = class_defaults::full_layer(fields.model_type()) {
         return by("model_type", &|index| rule.is_full(index, total as u64));

@@ -10,24 +10,7 @@ use crate::mixer::{Heads, Mixer};
 use crate::settings::MambaCacheMode;
 use crate::{Error, Result};
 
-/// Qwen2 and Qwen3 with windows in some layers, which an assertion stops in every version read (0.9.2 to 0.33,
-/// `models/qwen2.py`, `Qwen2Model.__init__`).
-fn windows(query: &Query<'_>) -> Result<()> {
-    let has = |is: fn(&Mixer) -> bool| query.architecture.mixers().any(is);
-    let is_mixed =
-        has(|mixer| matches!(mixer, Mixer::Sliding { .. })) && has(|mixer| matches!(mixer, Mixer::Full(_)));
-    match query.architecture.model_type() {
-        Some(class @ ("qwen2" | "qwen3")) if is_mixed => {
-            let what = format!(
-                "some layers of this {class} have a window and some none; vLLM refuses this, so give all or none of them one"
-            );
-            Err(Error::field("max_window_layers", what))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses ranks that vLLM does not start with, and pipeline ranks without a layer.
+/// Refuses layers and ranks that vLLM does not start with, and pipeline ranks without a layer.
 ///
 /// Source: vLLM 0.33, `config/parallel.py` (context-parallel ranks are tensor-parallel ones), `config/model.py`
 /// (`verify_with_parallel_config`: tensor-parallel ranks must divide the query heads, and K/V heads must be repeated on as
@@ -35,8 +18,8 @@ fn windows(query: &Query<'_>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The setting that does not fit.
-pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
+/// The field or setting that does not fit.
+pub(super) fn launch(query: &Query<'_>) -> Result<()> {
     pipeline_ranks(query.settings, query.architecture)?;
     windows(query)?;
     let (tp, dcp) = (query.settings.tp(), query.settings.dcp());
@@ -50,15 +33,7 @@ pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
         );
         return Err(Error::setting("tp", what));
     }
-    if let Some(heads) = heads(query)
-        && let Some(queries) = &heads.query_heads
-        && !queries.get().is_multiple_of(heads.kv_heads.get())
-    {
-        // `Attention.__init__` of `layers/attention/attention.py`.
-        let (kv, path) = (heads.kv_heads.get(), heads.kv_heads.source());
-        let what = format!("{kv} K/V heads do not divide {} query heads; vLLM refuses this", queries.get());
-        return Err(Error::field(path.to_string(), what));
-    }
+    shared_heads(query)?;
     if let Some(kv) = heads(query).map(|heads| &heads.kv_heads).filter(|kv| kv.get() < tp)
         && query.architecture.model_type().is_some_and(|class| class.starts_with("inkling"))
     {
@@ -90,6 +65,36 @@ pub(super) fn ranks(query: &Query<'_>) -> Result<()> {
                 all.get() / kv
             );
             Err(Error::setting("dcp", what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Qwen2 and Qwen3 with windows in some layers, which an assertion stops in every version read (0.9.2 to 0.33,
+/// `models/qwen2.py`, `Qwen2Model.__init__`).
+fn windows(query: &Query<'_>) -> Result<()> {
+    let has = |is: fn(&Mixer) -> bool| query.architecture.mixers().any(is);
+    let is_mixed =
+        has(|mixer| matches!(mixer, Mixer::Sliding { .. })) && has(|mixer| matches!(mixer, Mixer::Full(_)));
+    match query.architecture.model_type() {
+        Some(class @ ("qwen2" | "qwen3")) if is_mixed => {
+            let what = format!(
+                "some layers of this {class} have a window and some none; vLLM refuses this, so give all or none of them one"
+            );
+            Err(Error::field("max_window_layers", what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// K/V heads that the query heads cannot share (`Attention.__init__` of `layers/attention/attention.py`).
+fn shared_heads(query: &Query<'_>) -> Result<()> {
+    let Some(heads) = heads(query) else { return Ok(()) };
+    match &heads.query_heads {
+        Some(queries) if !queries.get().is_multiple_of(heads.kv_heads.get()) => {
+            let (kv, queries) = (heads.kv_heads.get(), queries.get());
+            let what = format!("{kv} K/V heads do not divide {queries} query heads; vLLM refuses this");
+            Err(Error::field(heads.kv_heads.source().to_string(), what))
         }
         _ => Ok(()),
     }

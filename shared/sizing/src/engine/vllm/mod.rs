@@ -92,7 +92,7 @@ impl<'q> VllmPlan<'q> {
     /// Settings that do not fit the model (a format, ranks that do not divide heads), no longest length, an overflow.
     pub(super) fn new(query: &'q Query<'_>) -> Result<Self> {
         let (architecture, settings) = (query.architecture, query.settings);
-        checks::ranks(query)?;
+        checks::launch(query)?;
         let rules = Rules::of(&query.engine);
         let mut warnings = Vec::new();
         let setup = Setup {

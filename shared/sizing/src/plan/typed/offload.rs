@@ -38,18 +38,34 @@ pub struct Computing {
 pub struct Offloading<'a> {
     subject: Subject<'a>,
     settings: &'a Settings,
-    prefill: PhaseWork,
-    speed: Speed,
+    prefill: Prefill,
     computing: Computing,
 }
 
-/// How fast it is computed again.
+/// What is computed again, and how fast.
 #[derive(Debug)]
-enum Speed {
-    /// Operations a second, whatever their type.
-    Given(f64),
+enum Prefill {
+    /// So many operations a second, whatever their type.
+    Given(PhaseWork, f64),
     /// Each type at its share of the datasheet's rate.
-    Estimated(Box<PrefillAtPeak<'static>>),
+    Estimated(PrefillAtPeak<'static>),
+}
+
+impl Prefill {
+    fn flops(&self, n: Tokens) -> Result<f64> {
+        let work = match self {
+            Self::Given(work, _) => work,
+            Self::Estimated(peak) => peak.work(),
+        };
+        Ok(work.flops(n)? as f64)
+    }
+
+    fn seconds(&self, n: Tokens) -> Result<f64> {
+        match self {
+            Self::Given(_, flops_per_second) => Ok(self.flops(n)? / flops_per_second),
+            Self::Estimated(peak) => peak.seconds(n),
+        }
+    }
 }
 
 impl<'a> Offloading<'a> {
@@ -60,9 +76,8 @@ impl<'a> Offloading<'a> {
     /// An option that cannot be read, or a width that the config does not say.
     pub fn of(subject: Subject<'a>, settings: &'a Settings, given: &Given) -> Result<Self> {
         let types = given.types(subject.architecture)?;
-        let (speed, computing) = speed(&subject, settings, types, given)?;
-        let prefill = subject.prefill(settings, types)?;
-        Ok(Self { subject, settings, prefill, speed, computing })
+        let (prefill, computing) = prefill(&subject, settings, types, given)?;
+        Ok(Self { subject, settings, prefill, computing })
     }
 
     /// The answer at one length.
@@ -91,11 +106,8 @@ impl<'a> Offloading<'a> {
         tiers: &[Tier],
         ask: impl FnOnce(&OffloadQuestion<'_>) -> Result<T>,
     ) -> Result<T> {
-        let flops = |n: Tokens| Ok(self.prefill.flops(n)? as f64);
-        let seconds = |n: Tokens| match &self.speed {
-            Speed::Given(flops_per_second) => Ok(flops(n)? / flops_per_second),
-            Speed::Estimated(peak) => peak.seconds(n),
-        };
+        let flops = |n: Tokens| self.prefill.flops(n);
+        let seconds = |n: Tokens| self.prefill.seconds(n);
         ask(&OffloadQuestion {
             model: self.subject.model,
             architecture: self.subject.architecture,
@@ -110,19 +122,20 @@ impl<'a> Offloading<'a> {
 /// TFLOP/s of anything that computes.
 const KNOWN_TFLOPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 
-/// How fast it computes, and where the figure comes from.
-fn speed(
+/// What computes how fast, and where the figure comes from.
+fn prefill(
     subject: &Subject<'_>,
     settings: &Settings,
     types: Types,
     given: &Given,
-) -> Result<(Speed, Computing)> {
+) -> Result<(Prefill, Computing)> {
     if let Some(tflops) = given.some_number("tflops")? {
         if !KNOWN_TFLOPS.contains(&positive("tflops", tflops)?) {
             return Err(Error::setting("tflops", "nothing computes at that rate; give 0.000001 to 1e9"));
         }
         let computing = Computing { compute_from: "given", efficiency_percent: None };
-        return Ok((Speed::Given(tflops * 1e12), computing));
+        let work = subject.prefill(settings, types)?;
+        return Ok((Prefill::Given(work, tflops * 1e12), computing));
     }
     let (gpu, count) = (gpu(given)?, gpus(given, 1)?);
     if count == 0 {
@@ -132,7 +145,7 @@ fn speed(
     let gpus = count as f64 * share_of_rate(percent)?;
     let peak = PrefillAtPeak::new(subject, settings, types, gpu, gpus)?;
     let computing = Computing { compute_from: "estimated", efficiency_percent: Some(percent) };
-    Ok((Speed::Estimated(Box::new(peak)), computing))
+    Ok((Prefill::Estimated(peak), computing))
 }
 
 /// Tiers as they were typed: `host=50GB/s,15us,1ms`, each by a name of its own.
