@@ -1,9 +1,13 @@
 //! What a config says, layer by layer, free of any engine.
 
+mod hints;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
+
+pub(crate) use hints::EngineHints;
 
 use crate::config::{self, RopeScaling, StatedLengths, StatedWeights};
 use crate::cost::CheckpointWeights;
@@ -31,13 +35,11 @@ pub struct Architecture {
     model_type: Option<String>,
     architectures: Vec<String>,
     plain_heads: PlainHeads,
-    asks_for_window_pool: bool,
-    bounded_gate: bool,
+    hints: EngineHints,
     experts: Option<Fact>,
     encoder_layers: Option<Fact>,
     mamba_chunk: Option<Fact>,
     loops: Option<Loops>,
-    latents_as_heads: bool,
     rope_scaling: Option<RopeScaling>,
     lengths: StatedLengths,
     launched_dtype: Option<StateFormat>,
@@ -128,13 +130,11 @@ pub(crate) struct ModelFacts {
     pub(crate) model_type: Option<String>,
     pub(crate) architectures: Vec<String>,
     pub(crate) plain_heads: PlainHeads,
-    pub(crate) asks_for_window_pool: bool,
-    pub(crate) bounded_gate: bool,
+    pub(crate) hints: EngineHints,
     pub(crate) experts: Option<Fact>,
     pub(crate) encoder_layers: Option<Fact>,
     pub(crate) mamba_chunk: Option<Fact>,
     pub(crate) loops: Option<Loops>,
-    pub(crate) latents_as_heads: bool,
     pub(crate) rope_scaling: Option<RopeScaling>,
 }
 
@@ -191,13 +191,11 @@ impl Architecture {
             model_type: facts.model_type,
             architectures: facts.architectures,
             plain_heads: facts.plain_heads,
-            asks_for_window_pool: facts.asks_for_window_pool,
-            bounded_gate: facts.bounded_gate,
+            hints: facts.hints,
             experts: facts.experts,
             encoder_layers: facts.encoder_layers,
             mamba_chunk: facts.mamba_chunk,
             loops: facts.loops,
-            latents_as_heads: facts.latents_as_heads,
             rope_scaling: facts.rope_scaling,
             lengths: facts.lengths,
             launched_dtype: None,
@@ -312,14 +310,9 @@ impl Architecture {
         &self.plain_heads
     }
 
-    /// `is_hybrid_swa`: the config itself asks SGLang for a pool of its own for window layers.
-    pub fn asks_for_window_pool(&self) -> bool {
-        self.asks_for_window_pool
-    }
-
-    /// Whether the gate of linear attention has a lower bound, which fused prefill kernels need.
-    pub(crate) fn bounded_gate(&self) -> bool {
-        self.bounded_gate
+    /// Fields that only some engines' rules look at.
+    pub(crate) fn hints(&self) -> &EngineHints {
+        &self.hints
     }
 
     /// Whether the config counts experts, by which engines tell a mixture of them.
@@ -358,19 +351,14 @@ impl Architecture {
         Self { launched_dtype: Some(dtype), ..self.clone() }
     }
 
-    /// How the config scales its rotary positions, if it does.
     /// The longest lengths that the config states, by name; none of a GGUF.
     pub(crate) fn lengths(&self) -> &StatedLengths {
         &self.lengths
     }
 
+    /// How the config scales its rotary positions, if it does.
     pub(crate) fn rope_scaling(&self) -> Option<&RopeScaling> {
         self.rope_scaling.as_ref()
-    }
-
-    /// Whether the file is one whose latents its engine keeps as K and V of every head.
-    pub(crate) fn latents_as_heads(&self) -> bool {
-        self.latents_as_heads
     }
 
     /// The dtype that the config asks for recurrent state, if it does.

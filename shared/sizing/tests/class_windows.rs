@@ -48,7 +48,7 @@ fn max_window_layers_is_read_as_each_class_reads_it() {
 }
 
 /// `CohereCompassTextConfig` makes all layers full without a list; `Cohere2MoeConfig` counts its pattern of four behind the dense
-/// layers, which are full; `BeamConfig` has every sixth and the last layer full.
+/// layers, which are full, and has a window of 4096 without the field; `BeamConfig` has every sixth and the last layer full.
 #[test]
 fn patterns_are_those_of_the_class() {
     let window = json!({"sliding_window": 512});
@@ -56,6 +56,7 @@ fn patterns_are_those_of_the_class() {
         ("cohere_compass_text", 12, &window, 12),
         ("cohere2_moe", 8, &window, 2),
         ("cohere2_moe", 9, &json!({"sliding_window": 512, "first_k_dense_replace": 1}), 3),
+        ("cohere2_moe", 8, &json!({}), 2),
         ("beam", 8, &window, 2),
         ("qwen2_vl_text", 4, &window, 4),
         ("qwen2_5_vl_text", 4, &window, 4),
@@ -80,15 +81,53 @@ fn vllm_has_windows_in_all_layers_or_in_none() {
     let (config, asked) = (read(&windowed("qwen2_moe", 4)), settings(&[("context", "100000")]));
     let found = reservation(&Query::new(&config, "vllm".parse().unwrap(), &asked).unwrap()).unwrap();
     assert!(format!("{:?}", found.rest).contains("this class has no window where some layers have none"));
-    for class in ["qwen2", "qwen3"] {
-        let (config, none) = (read(&windowed(class, 4)), settings(&[]));
+}
+
+fn refusal(config: &Value, engine: &str) -> Option<String> {
+    let (config, none) = (read_config_value(config).unwrap(), settings(&[]));
+    let query = Query::new(&config, engine.parse().unwrap(), &none).unwrap();
+    report(&query).err().map(|error| error.to_string())
+}
+
+/// `Qwen2Model.__init__` of vLLM asserts `max_window_layers == num_hidden_layers` of every class that runs as it where layers
+/// differ; where the two are equal it starts, and its layers, which take the cache's window, have none. 0.9.2 asserts it of every
+/// such model with a window, so `max_window_layers` of 0 is refused there.
+#[test]
+fn vllm_refuses_windows_in_some_layers_of_qwen2() {
+    let listed = json!({"layer_types": ["full_attention", "full_attention", "sliding_attention", "sliding_attention"],
+        "max_window_layers": 4});
+    for class in ["qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text"] {
         for engine in ["vllm@0.9.2", "vllm"] {
-            let error = Query::new(&config, engine.parse().unwrap(), &none)
-                .and_then(|query| report(&query).map(drop))
-                .unwrap_err();
-            assert!(error.to_string().starts_with("max_window_layers: some layers of this"), "{error}");
+            let error = refusal(&windowed(class, 4), engine).unwrap();
+            assert!(error.starts_with("max_window_layers: 2, and some layers have a window"), "{error}");
         }
+        let equal = with(&windowed(class, 4), &listed);
+        assert_eq!(refusal(&equal, "vllm"), None);
+        let slope = figure(&read_config_value(&equal).unwrap(), "vllm", &[], "slope_bytes_per_token");
+        assert_eq!(slope, 4.0 * 4096.0, "{class}");
     }
+    let everywhere = with(&windowed("qwen2", 4), &json!({"max_window_layers": 0}));
+    assert_eq!(refusal(&everywhere, "vllm"), None);
+    assert!(refusal(&everywhere, "vllm@0.9.2").unwrap().starts_with("max_window_layers: 0, and layers have"));
+}
+
+/// vLLM 0.33, `transformers_utils/configs/beam.py`: without `layer_types` all layers have the window, of 4096 where none is
+/// given; in transformers 5.20 and SGLang 0.5.23 every sixth and the last have none, and the window is 512. Two batches of 2,048
+/// in flight: ⌈(window − 1 + 4,096) / 16⌉ + 1 blocks of 16.
+#[test]
+fn beam_is_read_as_each_engine_reads_it() {
+    let asked = [("context", "100000"), ("max_num_batched_tokens", "2048")];
+    let held = |more: &Value| {
+        let config = read_config_value(&of("beam", 12, more)).unwrap();
+        assert_eq!(figure(&config, "transformers", &[], "slope_bytes_per_token"), 2.0 * 4096.0);
+        figure(&config, "vllm", &asked, "resident_bytes")
+    };
+    assert_eq!(held(&json!({})), 513.0 * 16.0 * 12.0 * 4096.0);
+    assert_eq!(held(&json!({"sliding_window": 513})), 289.0 * 16.0 * 12.0 * 4096.0);
+    let mut types = vec!["sliding_attention"; 12];
+    types[0] = "full_attention";
+    let listed = read_config_value(&of("beam", 12, &json!({"layer_types": types}))).unwrap();
+    assert_eq!(figure(&listed, "vllm", &[], "slope_bytes_per_token"), 4096.0);
 }
 
 /// llama.cpp's `load_arch_hparams` of Llama reads no window.
@@ -100,8 +139,8 @@ fn llama_cpp_keeps_every_token_of_llama() {
     assert_eq!(figure(&architecture, "llama.cpp", &[], "slope_bytes_per_token"), 4.0 * 4096.0);
 }
 
-/// `FalconAttention` of transformers widens shared K/V before the cache where there are several heads: 60 layers × 2 × 128 × 64 ×
-/// 2 B; with one head for all it stays. `GPTNeoConfig` tells its cache of no window: 32 × 2 × 20 × 128 × 2 B. `MptAttention` has
+/// `FalconAttention` of transformers widens K/V before the cache in its new decoder, one head for all too: 60 layers × 2 × 128 × 64 ×
+/// 2 B; the first decoder keeps its heads. `GPTNeoConfig` tells its cache of no window: 32 × 2 × 20 × 128 × 2 B. `MptAttention` has
 /// every head.
 #[test]
 fn transformers_keeps_what_these_classes_hand_to_the_cache() {
@@ -109,13 +148,20 @@ fn transformers_keeps_what_these_classes_hand_to_the_cache() {
         "num_kv_heads": 8, "new_decoder_architecture": true, "dtype": "bfloat16"});
     let first = json!({"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71,
         "new_decoder_architecture": false, "multi_query": true, "dtype": "bfloat16"});
+    let one = with(&falcon, &json!({"num_kv_heads": 1}));
+    let grouped = with(&falcon, &json!({"new_decoder_architecture": false, "multi_query": false}));
     let neo = json!({"model_type": "gpt_neo", "hidden_size": 2560, "num_layers": 32, "num_heads": 20, "window_size": 256,
         "attention_types": [[["global", "local"], 16]], "max_position_embeddings": 2048, "dtype": "bfloat16"});
     let mpt = json!({"model_type": "mpt", "d_model": 256, "n_layers": 6, "n_heads": 8, "max_seq_len": 2048,
         "attn_config": {"kv_n_heads": 2}, "dtype": "bfloat16"});
-    for (config, bytes) in
-        [(falcon, 1_966_080), (first, 32 * 2 * 64 * 2), (neo, 327_680), (mpt, 6 * 2 * 256 * 2)]
-    {
+    for (config, bytes) in [
+        (falcon, 1_966_080),
+        (one, 1_966_080),
+        (grouped, 60 * 2 * 8 * 64 * 2),
+        (first, 32 * 2 * 64 * 2),
+        (neo, 327_680),
+        (mpt, 6 * 2 * 256 * 2),
+    ] {
         let architecture = read_config_value(&config).unwrap();
         let slope = figure(&architecture, "transformers", &[], "slope_bytes_per_token");
         assert_eq!(slope, f64::from(bytes), "{config}");

@@ -16,7 +16,7 @@ use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
 pub(super) use encoders::keeps_nothing;
-pub(super) use windows::window;
+pub(super) use windows::{first_with_window, window};
 use windows::{chunked, sliding};
 
 /// What a layer is, before its shape is known.

@@ -21,7 +21,7 @@ mod weights;
 
 use serde_json::Value;
 
-use crate::architecture::{Architecture, ModelFacts};
+use crate::architecture::{Architecture, EngineHints, ModelFacts};
 use crate::cost::Operand;
 use crate::fact::Source;
 use crate::format::StateFormat;
@@ -126,13 +126,11 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,
         plain_heads: shapes::plain_heads(&fields),
-        asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
-        bounded_gate: bounded_gate(&fields)?,
+        hints: hints(&fields)?,
         experts: weights::expert_count(&fields)?,
         mamba_chunk: layers::mamba_chunk(&fields, &drafts)?,
         encoder_layers: layers::encoder_layers(&fields, &drafts)?,
         loops,
-        latents_as_heads: false,
         rope_scaling: rope::rope_scaling(&fields),
     };
     for found in fields.contradictions() {
@@ -143,6 +141,17 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         report_unread(fields.unread(), unknown, &mut warnings)?;
     }
     Ok(Architecture::new(drafts, facts, warnings))
+}
+
+fn hints(fields: &Fields<'_>) -> Result<EngineHints> {
+    let is_on = |key| Ok(fields.flag(key)?.is_some_and(|(_, on)| on));
+    Ok(EngineHints {
+        asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
+        bounded_gate: bounded_gate(fields)?,
+        latents_as_heads: false,
+        widened_heads: is_on("new_decoder_architecture")?,
+        max_window_layers: kinds::first_with_window(fields)?,
+    })
 }
 
 /// Python's `json`, by which engines read configs, takes the last of several values.

@@ -143,14 +143,13 @@ fn expand(query: &Query<'_>, rules: &mut DenseRules) {
 }
 
 /// Classes that cache K and V of every query head, or every token of windows: `FalconAttention` and `MptAttention` widen or
-/// project them before the cache (Falcon's first checkpoints have one head for all, which stays), and `GPTNeoConfig` tells its
-/// cache of no window (5.19).
+/// project them before the cache (Falcon's in the new decoder alone), and `GPTNeoConfig` tells its cache of no window (5.19).
 fn keep_whole(architecture: &Architecture, rules: &mut DenseRules) {
     let heads = (Quantity::KvBytes, "K and V of every query head are cached");
     let windows = "this class keeps every token of its windows";
     match architecture.model_type() {
-        Some("falcon") => {
-            rules.adjust = with_shared_heads_widened;
+        Some("falcon") if architecture.hints().widened_heads => {
+            rules.adjust = with_every_head;
             rules.otherwise.push(heads);
         }
         Some("mpt") => {
@@ -159,16 +158,10 @@ fn keep_whole(architecture: &Architecture, rules: &mut DenseRules) {
         }
         Some("gpt_neo") => {
             rules.adjust = without_windows;
+            rules.otherwise.retain(|(quantity, _)| *quantity != Quantity::WindowBytes);
             rules.otherwise.extend([(Quantity::KvBytes, windows), (Quantity::WindowBytes, windows)]);
         }
         _ => {}
-    }
-}
-
-fn with_shared_heads_widened(mixer: Mixer) -> Mixer {
-    match &mixer {
-        Mixer::Full(heads) if heads.kv_heads.get() > 1 => with_every_head(mixer),
-        _ => mixer,
     }
 }
 

@@ -11,7 +11,7 @@ mod layers;
 mod shapes;
 mod wire;
 
-use crate::architecture::{Architecture, LayerDraft, ModelFacts, PlainHeads};
+use crate::architecture::{Architecture, EngineHints, LayerDraft, ModelFacts, PlainHeads};
 use crate::config::{StatedLengths, StatedWeights, Unknown, report_doubt, report_unread};
 use crate::fact::Source;
 use crate::format::StateFormat;
@@ -96,13 +96,14 @@ fn architecture(keys: &Keys<'_>, unknown: Unknown) -> Result<Architecture> {
             query_heads: keys.count("attention.head_count").ok().flatten(),
             kv_heads: keys.count("attention.head_count_kv").ok().flatten(),
         },
-        asks_for_window_pool: false,
         encoder_layers: None,
         mamba_chunk: None,
-        bounded_gate: false,
         experts: keys.count("expert_count")?,
         loops,
-        latents_as_heads: keys.has("attention.kv_lora_rank") && !keys.has("attention.key_length_mla"),
+        hints: EngineHints {
+            latents_as_heads: keys.has("attention.kv_lora_rank") && !keys.has("attention.key_length_mla"),
+            ..EngineHints::default()
+        },
         rope_scaling: None,
     };
     // What keeps nothing keeps nothing whatever other keys say.

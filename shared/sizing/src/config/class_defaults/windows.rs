@@ -75,14 +75,10 @@ pub(in crate::config) fn pattern_after_dense(model_type: Option<&str>) -> bool {
     model_type == Some("cohere2_moe")
 }
 
-/// Classes whose default window is not taken where the field is absent. Mistral's own files (`params.json`, of which
-/// engines and catalogues make configs of this class) have no field for a window that is not there; Cohere's second
-/// mixture gives its first layers a pattern of their own.
-const WINDOW_NOT_TAKEN: &[(&str, u64)] = &[("mistral", 4096), ("cohere2_moe", 4096)];
-
+/// The window that a class has by default and that is not taken where the field is absent. Mistral's own files
+/// (`params.json`, of which engines and catalogues make configs of this class) have no field for a window that is not there.
 pub(in crate::config) fn window_not_taken(model_type: Option<&str>) -> Option<u64> {
-    let class = model_type?;
-    WINDOW_NOT_TAKEN.iter().find(|(name, _)| *name == class).map(|(_, window)| *window)
+    (model_type == Some("mistral")).then_some(4096)
 }
 
 /// Classes that drop their default pattern where the window is null (transformers' `Exaone4Config`).

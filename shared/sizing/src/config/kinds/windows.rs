@@ -222,7 +222,7 @@ fn window_list<'a>(fields: &Fields<'a>) -> Option<(String, &'a [Value])> {
 }
 
 /// The first layer with a window; 0 is the model's first.
-fn first_with_window(fields: &Fields<'_>) -> Result<Option<Fact>> {
+pub(in crate::config) fn first_with_window(fields: &Fields<'_>) -> Result<Option<Fact>> {
     match fields.number("max_window_layers")? {
         Some(stated) => Ok(Some(stated)),
         None => fields.count("max_window_layers"),

@@ -75,7 +75,7 @@ const KEEPS_HEADS: [&str; 2] = ["minicpm3", "plm"];
 pub(super) fn keeps_heads_of_latents(architecture: &Architecture) -> bool {
     let has_latents = || architecture.mixers().any(is_latent);
     let by_class = architecture.model_type().is_some_and(|class| KEEPS_HEADS.contains(&class));
-    (by_class || architecture.latents_as_heads()) && has_latents()
+    (by_class || architecture.hints().latents_as_heads) && has_latents()
 }
 
 fn is_latent(mixer: &Mixer) -> bool {

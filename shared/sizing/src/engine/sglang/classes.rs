@@ -111,7 +111,7 @@ pub(super) fn pool_kind(architecture: &Architecture) -> PoolKind {
         return PoolKind::V4;
     }
     let windows = has(|mixer| matches!(mixer, Mixer::Sliding { .. } | Mixer::Chunked { .. }));
-    let listed = architecture.asks_for_window_pool() || is_listed(architecture, WINDOW_POOL);
+    let listed = architecture.hints().asks_for_window_pool || is_listed(architecture, WINDOW_POOL);
     if windows && listed { PoolKind::Windowed } else { PoolKind::Uniform }
 }
 

@@ -45,7 +45,7 @@ impl Setup<'_> {
     /// (vLLM 0.33, `models/kimi_k3/nvidia/kda.py`).
     fn kda_exports_states(&self, dim: u64) -> bool {
         self.rules.kda_checkpoints
-            && self.architecture.bounded_gate()
+            && self.architecture.hints().bounded_gate
             && dim == 128
             && self.model_dtype == StateFormat::Bf16
             && self.gpu.family != Family::Ampere

@@ -4,6 +4,7 @@ use super::Setup;
 use super::group::Grouping;
 use super::rules::UnsharedGroups;
 use super::spec::{Flight, Kind};
+use super::windows::is_of_qwen2;
 use crate::engine::Query;
 use crate::engine::pipeline::pipeline_ranks;
 use crate::mixer::{Heads, Mixer};
@@ -70,18 +71,26 @@ pub(super) fn launch(query: &Query<'_>) -> Result<()> {
     }
 }
 
-/// Qwen2 and Qwen3 with windows in some layers, which an assertion stops in every version read (0.9.2 to 0.33,
-/// `models/qwen2.py`, `Qwen2Model.__init__`).
+/// Qwen2 and Qwen3 with windows in some layers, which an assertion stops unless `max_window_layers` counts all layers
+/// (`Qwen2Model.__init__` of `models/qwen2.py`, 0.11 to 0.33; 0.9.2 asserts it of every model with a window).
 fn windows(query: &Query<'_>) -> Result<()> {
-    let has = |is: fn(&Mixer) -> bool| query.architecture.mixers().any(is);
-    let is_mixed =
-        has(|mixer| matches!(mixer, Mixer::Sliding { .. })) && has(|mixer| matches!(mixer, Mixer::Full(_)));
-    match query.architecture.model_type() {
-        Some(class @ ("qwen2" | "qwen3")) if is_mixed => {
+    let architecture = query.architecture;
+    if !is_of_qwen2(architecture) {
+        return Ok(());
+    }
+    let has_full = architecture.mixers().any(|mixer| matches!(mixer, Mixer::Full(_)));
+    let has_windows = architecture.mixers().any(|mixer| matches!(mixer, Mixer::Sliding { .. }));
+    let is_asserted = has_windows && (has_full || !query.engine.at_least(&[0, 10]));
+    let layers = architecture.layer_count() as u64;
+    match &architecture.hints().max_window_layers {
+        Some(limit) if is_asserted && limit.get() != layers => {
+            let which = if has_full { "some layers have a window and some none" } else { "layers have a window" };
             let what = format!(
-                "some layers of this {class} have a window and some none; vLLM refuses this, so give all or none of them one"
+                "{}, and {which}; vLLM refuses that unless it is the number of layers, {layers}, whose windows it then \
+                 does not use; give all layers a window or none",
+                limit.get(),
             );
-            Err(Error::field("max_window_layers", what))
+            Err(Error::field(limit.source().to_string(), what))
         }
         _ => Ok(()),
     }

@@ -84,7 +84,10 @@ impl Setup<'_> {
     fn specs(&self, mixer: &Mixer, blocks: Blocks) -> Result<Vec<Spec>> {
         let block = blocks.attention;
         Ok(match mixer {
-            Mixer::Full(heads) => vec![self.heads_spec(Kind::Full, heads, block)?],
+            Mixer::Full(heads) => {
+                let kind = self.window_of_full_layers().map_or(Kind::Full, |window| self.window_kind(window));
+                vec![self.heads_spec(kind, heads, block)?]
+            }
             Mixer::IndexedFull(heads, keys) => {
                 // Raw keys of an open group wait in a ring of whole groups (vLLM 0.33, `models/qwen4_exp`).
                 let group = keys.pool.get().max(1);
@@ -99,9 +102,8 @@ impl Setup<'_> {
                 vec![self.heads_spec(Kind::Full, heads, block)?]
             }
             Mixer::Sliding { heads, window } => {
-                let window = window.get() + self.window_margin();
-                let kind = Kind::Window { window, extra: self.retained_for_drafts() };
-                vec![self.heads_spec(kind, heads, block)?]
+                let window = self.window_of_full_layers().unwrap_or(window.get());
+                vec![self.heads_spec(self.window_kind(window), heads, block)?]
             }
             Mixer::Chunked { heads, chunk } => {
                 vec![self.heads_spec(Kind::Chunk { chunk: chunk.get() }, heads, block)?]
@@ -313,6 +315,11 @@ impl Setup<'_> {
                         "this class's window counts the tokens before the newest, so it keeps one more",
                     );
                 }
+                Mixer::Full(_) if self.window_of_full_layers().is_some() => {
+                    for quantity in [Quantity::KvBytes, Quantity::WindowBytes] {
+                        add(quantity, "every layer has the window");
+                    }
+                }
                 Mixer::Mla(_) if self.keeps_heads_of_latents() => {
                     add(Quantity::KvBytes, "K and V of every head of this class are cached, not the latent");
                 }
@@ -338,26 +345,6 @@ impl Setup<'_> {
             }
         }
         found
-    }
-
-    /// Qwen2-MoE's layers take their window from the cache's settings, which have one where all layers do (vLLM 0.33,
-    /// `qwen2_moe.py`; `engine/arg_utils.py`, `create_engine_config`).
-    fn leaves_windows_unused(&self) -> bool {
-        self.architecture.model_type() == Some("qwen2_moe")
-            && self.architecture.mixers().any(|mixer| matches!(mixer, Mixer::Full(_)))
-    }
-
-    /// Cohere's window counts the tokens before the current one, so it keeps one more (vLLM 0.33, `commandr.py`).
-    fn window_margin(&self) -> u64 {
-        u64::from(self.architecture.model_type().is_some_and(|class| class.starts_with("cohere2")))
-    }
-
-    /// Tokens below a window that a chain of draft modules reads again.
-    fn retained_for_drafts(&self) -> u64 {
-        if self.rules.retained_tokens && self.settings.draft_layers.unwrap_or(0) > 1 {
-            return self.settings.draft_tokens().saturating_sub(1);
-        }
-        0
     }
 }
 

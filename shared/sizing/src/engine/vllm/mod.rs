@@ -22,6 +22,7 @@ mod rules;
 mod runner;
 mod spec;
 mod storage;
+mod windows;
 mod worked;
 
 use super::dtype::dtype_in;
@@ -295,6 +296,7 @@ impl Setup<'_> {
 
     fn warn(&self, warnings: &mut Vec<Warning>) {
         warnings.extend(self.class_warnings());
+        warnings.extend(self.window_warning());
         if self.engine.at_least(&[0, 20, 1]) && !self.engine.at_least(&[0, 20, 2]) {
             let what = "0.20.0 prints the tokens of the pool by its groups and 0.20.2 by its requests; which of them 0.20.1 \
                         prints is not known, and the former is taken";
