@@ -21,6 +21,7 @@ mod encoders;
 mod engines;
 mod gguf;
 mod growth_laws;
+mod hostile;
 mod launch_defaults;
 mod lists;
 mod llama_cpp;

@@ -1,5 +1,5 @@
-//! Writes the first corpora: the catalogue's versions in `corpus/config`, `corpus/gguf` and `corpus/engine`, the logs of
-//! the tests in `corpus/log`.
+//! Writes the first corpora: the catalogue's versions in `corpus/config`, `corpus/gguf` and `corpus/engine`, hostile ones in
+//! `corpus/config`, the logs of the tests in `corpus/log`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ mod engine_checks;
 mod engine_seeds;
 #[path = "../../tests/support/gguf_file.rs"]
 mod gguf_file;
+#[path = "../../tests/support/hostile.rs"]
+mod hostile;
 
 fn main() -> std::io::Result<()> {
     for entry in catalogue() {
@@ -22,6 +24,11 @@ fn main() -> std::io::Result<()> {
         if let Some(file) = converted::convert(&entry.config) {
             fs::write(corpus("gguf")?.join(&entry.id), file.bytes())?;
         }
+    }
+    // One of each kind: the fuzzer mixes them with the rest.
+    let first = &catalogue()[0].config;
+    for (index, seed) in hostile::variants(first).into_iter().chain(hostile::quantised(first)).enumerate() {
+        fs::write(corpus("config")?.join(format!("hostile-{index:04}")), seed)?;
     }
     for (index, seed) in engine_seeds::seeds().into_iter().enumerate() {
         fs::write(corpus("engine")?.join(format!("{index:04}")), seed)?;

@@ -16,8 +16,8 @@ use crate::state::counted;
 use crate::warning::Warning;
 use crate::{Error, Result};
 pub(super) use encoders::keeps_nothing;
-pub(super) use windows::{first_with_window, window};
 use windows::{chunked, sliding};
+pub(super) use windows::{first_with_window, window};
 
 /// What a layer is, before its shape is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -8,3 +8,4 @@ pub(crate) mod engine_checks;
 pub(crate) mod engine_seeds;
 pub(crate) mod generated;
 pub(crate) mod gguf_file;
+pub(crate) mod hostile;

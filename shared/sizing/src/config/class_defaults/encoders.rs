@@ -54,6 +54,7 @@ const ENCODERS: &[&str] = &[
     "modernbert",
     "mpnet",
     "mra",
+    "neomme",
     "nomic_bert",
     "nystromformer",
     "openai_privacy_filter",

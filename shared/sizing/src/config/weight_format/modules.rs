@@ -92,13 +92,24 @@ fn means(name: &str, module: &str) -> bool {
     if name.starts_with("mtp") {
         return false;
     }
-    let from_layers = |text: &str| text.find("layers.").map_or(text.to_owned(), |at| text[at..].to_owned());
+    let (name, module) = (from_layers(name), from_layers(module));
     if name.contains('*') {
-        let (name, module) = (from_layers(name), from_layers(module));
-        return fits(&name, &module) || fits(&format!("*.{name}"), &module);
+        return fits(name, module) || fits(&format!("*.{name}"), module);
     }
-    let (name, module) = (format!(".{}.", from_layers(name)), format!(".{}.", from_layers(module)));
-    module.contains(&name)
+    has_parts(module, name)
+}
+
+fn from_layers(text: &str) -> &str {
+    text.find("layers.").map_or(text, |at| &text[at..])
+}
+
+/// Whether the parts of `name` stand in a row among those of `module`. Checkpoints name tens of thousands, so that nothing is
+/// copied here.
+fn has_parts(module: &str, name: &str) -> bool {
+    module.match_indices(name).any(|(at, _)| {
+        let (before, behind) = (&module[..at], &module[at + name.len()..]);
+        (before.is_empty() || before.ends_with('.')) && (behind.is_empty() || behind.starts_with('.'))
+    })
 }
 
 /// More are not looked at, since a config may have any number: exporters write one or two groups.
@@ -113,7 +124,8 @@ fn alternatives(pattern: &str) -> Vec<String> {
         let Some((words, behind)) = group.split_once(')') else { break };
         let words = words.trim_start_matches("?:");
         let each = |start: &String| {
-            words.split('|').map(|word| format!("{start}{before}{word}")).collect::<Vec<_>>()
+            let words = words.split('|').take(MOST_ALTERNATIVES);
+            words.map(|word| format!("{start}{before}{word}")).collect::<Vec<_>>()
         };
         begun = begun.iter().flat_map(each).take(MOST_ALTERNATIVES).collect();
         rest = behind;

@@ -42,9 +42,13 @@ pub(super) fn rolls_back(architecture: &Architecture) -> bool {
     by_class || architecture.model_type().is_none_or(|class| ROLLS_BACK.contains(&class))
 }
 
-/// Classes whose window llama.cpp does not use: their layers keep every token (`llama-model.cpp`; Phi-3's window is
+/// Classes whose window llama.cpp does not use: their layers keep every token (of all classes with windows in transformers 5.19 those
+/// that it has and whose file in `src/models` loads none, October 2026; Phi-3's window is
 /// switched off there).
-const WINDOW_UNUSED: [&str; 20] = [
+const WINDOW_UNUSED: [&str; 23] = [
+    "PanguEmbedded",
+    "qwen3_omni_moe_text",
+    "qwen3_vl_moe_text",
     "llama",
     "smollm3",
     "qwen2_vl_text",

@@ -84,7 +84,8 @@ fn windows(query: &Query<'_>) -> Result<()> {
     let layers = architecture.layer_count() as u64;
     match &architecture.hints().max_window_layers {
         Some(limit) if is_asserted && limit.get() != layers => {
-            let which = if has_full { "some layers have a window and some none" } else { "layers have a window" };
+            let which =
+                if has_full { "some layers have a window and some none" } else { "layers have a window" };
             let what = format!(
                 "{}, and {which}; vLLM refuses that unless it is the number of layers, {layers}, whose windows it then \
                  does not use; give all layers a window or none",

@@ -23,7 +23,8 @@ impl Setup<'_> {
     /// Beam without `layer_types`: vLLM's class gives the window to every layer, 4096 tokens where the config has none (0.33,
     /// `transformers_utils/configs/beam.py`); transformers' and SGLang's leave every sixth and the last without.
     pub(super) fn window_of_full_layers(&self) -> Option<u64> {
-        if self.architecture.model_type() != Some("beam") || self.architecture.layers_field() != "model_type" {
+        if self.architecture.model_type() != Some("beam") || self.architecture.layers_field() != "model_type"
+        {
             return None;
         }
         self.architecture.mixers().find_map(|mixer| match mixer {
