@@ -55,6 +55,8 @@ struct BatchAt {
     decoding_batch: Option<u64>,
     /// Bytes that each holds then.
     decoding_bytes_each: Option<Bytes>,
+    /// What stands beside them, in words.
+    remarks: Vec<String>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -148,6 +150,7 @@ fn batch_at(room: &Room<'_>, context: Tokens) -> kvscope_sizing::Result<BatchAt>
         bounded_by: largest_batch.map(|requests| room.bound(context, requests)).transpose()?,
         decoding_batch: decoding.map(|(requests, _)| requests),
         decoding_bytes_each: decoding.map(|(_, each)| each),
+        remarks: largest_batch.map_or_else(|| Ok(Vec::new()), |most| room.remarks(context, most))?,
     })
 }
 

@@ -6,7 +6,7 @@ use kvscope_sizing::cost::Types;
 use kvscope_sizing::engine::{Engine, EngineKind};
 use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::{
-    CapacityPlan, CapacityQuestion, MemoryQuestion, Moving, Subject, WrongFormula, capacity,
+    CapacityPlan, CapacityQuestion, MemoryQuestion, Mix, Moving, Subject, WrongFormula, capacity,
 };
 use kvscope_sizing::{Bytes, Result, Settings, Tokens, find_entry};
 
@@ -34,18 +34,41 @@ fn asked(
     n: u64,
     memory: MemoryQuestion<'_>,
 ) -> Result<CapacityPlan> {
-    let entry = find_entry(id).unwrap();
-    let architecture = entry.architecture().unwrap();
-    let question = CapacityQuestion {
+    answered(id, &CapacityQuestion { memory, ..question(id, kind, settings, &[Tokens::new(n)]) })
+}
+
+/// Requests of `n` tokens and of a mix.
+fn asked_of_mix(
+    id: &str,
+    kind: EngineKind,
+    settings: &Settings,
+    n: u64,
+    mix: Option<Mix>,
+) -> Result<CapacityPlan> {
+    answered(id, &CapacityQuestion { mix, ..question(id, kind, settings, &[Tokens::new(n)]) })
+}
+
+fn question<'a>(
+    id: &str,
+    kind: EngineKind,
+    settings: &'a Settings,
+    contexts: &'a [Tokens],
+) -> CapacityQuestion<'a> {
+    CapacityQuestion {
         moving: Moving::Inputs,
-        memory,
+        memory: memory(id),
         engine: Engine::newest(kind),
         settings,
-        contexts: &[Tokens::new(n)],
+        contexts,
         mix: None,
         price_per_hour: None,
-    };
-    capacity(&Subject::of(entry, &architecture), &question)
+    }
+}
+
+fn answered(id: &str, question: CapacityQuestion<'_>) -> Result<CapacityPlan> {
+    let entry = find_entry(id).unwrap();
+    let architecture = entry.architecture().unwrap();
+    capacity(&Subject::of(entry, &architecture), question)
 }
 
 fn plan(id: &str, kind: EngineKind, settings: &Settings, n: u64) -> Result<CapacityPlan> {
@@ -78,6 +101,40 @@ fn a_plan_says_what_its_engine_assumes() {
     let plan = plan("gemma-3-27b", EngineKind::Vllm, &on_eight(), 100_000).unwrap();
     let said = |field: &str| plan.warnings.iter().filter(|warning| warning.field == field).count();
     assert_eq!((said("gpu"), said("requests"), said("max_num_batched_tokens")), (1, 1, 1));
+}
+
+/// A mix of one length is that length: of SGLang's hybrids, whose pools are divided once, of requests that are admitted and of
+/// those that the memory holds. A pool's null block may be the place of one request.
+#[test]
+fn a_mix_of_one_length_holds_what_that_length_does() {
+    for (id, kind, settings) in [
+        ("qwen3.6-27b", EngineKind::SgLang, on_eight()),
+        ("gpt-oss-120b", EngineKind::SgLang, on_eight()),
+        ("qwen3.6-27b", EngineKind::Vllm, on_eight()),
+        ("qwen3-8b", EngineKind::LlamaCpp, Settings::default()),
+        ("qwen3-8b", EngineKind::Logical, on_eight()),
+    ] {
+        for n in [200, 2048, 5000, 30_000] {
+            let plan = asked_of_mix(id, kind, &settings, n, Some(Mix::listed(vec![n; 3]).unwrap())).unwrap();
+            let (alone, mixed) = (plan.at[0].requests.unwrap(), plan.mix.unwrap().requests.unwrap());
+            assert!(
+                alone <= mixed && mixed <= alone + alone / 50 + 1,
+                "{id} {kind:?} {n}: {mixed}, not {alone}"
+            );
+        }
+    }
+}
+
+/// The most is what is admitted, and what each takes adds up: with the short requests of a mix that fits by memory, no more than of
+/// the short ones alone and no fewer than of the long ones.
+#[test]
+fn a_mix_lies_between_its_lengths() {
+    let of = |lengths: Vec<u64>| {
+        let mix = Some(Mix::listed(lengths).unwrap());
+        asked_of_mix("qwen3.6-27b", EngineKind::SgLang, &on_eight(), 1000, mix).unwrap().mix.unwrap().requests
+    };
+    let (short, long, both) = (of(vec![200]), of(vec![30_000]), of(vec![200, 30_000]));
+    assert!(long < both && both <= short, "{long:?} {both:?} {short:?}");
 }
 
 /// Qwen3-8B's config allows 40,960; a longer limit is set, not assumed.

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use kvscope_sizing::engine::{Bound, EngineKind};
-use kvscope_sizing::{Bytes, counted};
+use kvscope_sizing::counted;
 
-use super::{BatchAt, Fit};
+use super::Fit;
 
 /// A line a remark, after an empty one; nothing where there is none.
 pub(super) fn text(fits: &[Fit]) -> String {
@@ -44,35 +43,6 @@ fn lines(fit: &Fit) -> Vec<String> {
             tokens.counted()
         ));
     }
-    for at in &fit.batches {
-        lines.extend(bound(fit, at));
-        lines.extend(while_decoding(at));
-    }
+    lines.extend(fit.batches.iter().flat_map(|at| at.remarks.clone()));
     lines
-}
-
-fn bound(fit: &Fit, at: &BatchAt) -> Option<String> {
-    let most = at.largest_batch.filter(|_| at.bounded_by == Some(Bound::AdmittedRequests))?;
-    let what = match fit.engine.kind() {
-        EngineKind::LlamaCpp => "more sequences are not started (LLAMA_MAX_SEQ)".to_owned(),
-        _ if fit.launch.is_some() => {
-            "the launch admits no more; max_running_requests and state_slots set how many".to_owned()
-        }
-        _ => "the launch admits no more; max_running_requests sets how many".to_owned(),
-    };
-    let requests = counted(most, "request", "requests");
-    Some(format!("{requests} of {}: not bounded by the memory; {what}", at.context.short()))
-}
-
-fn while_decoding(at: &BatchAt) -> Option<String> {
-    let (requests, each): (u64, Bytes) = at.decoding_batch.zip(at.decoding_bytes_each)?;
-    let most = at.largest_batch?;
-    (requests > most).then(|| {
-        format!(
-            "{} of {} are counted with room for what is in flight, as the engine prints its concurrency; while they decode \
-             the memory has blocks for {requests}, {each} each, and admission goes by free blocks at run time",
-            counted(most, "request", "requests"),
-            at.context.short()
-        )
-    })
 }

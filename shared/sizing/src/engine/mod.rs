@@ -8,6 +8,7 @@ mod differences;
 mod dtype;
 mod fit;
 mod fit_notes;
+mod fit_words;
 mod formats;
 mod gpu;
 mod length;

@@ -1,13 +1,17 @@
 //! How many requests some GPUs hold: the answer of `kvscope plan capacity`.
 
+mod mixed;
+
 use serde::Serialize;
+
+pub use mixed::MixCapacity;
 
 use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
 use crate::architecture::Architecture;
-use crate::engine::{Bound, Engine, EngineKind, Query, Room, assumptions, ranks, reserved_each};
+use crate::engine::{Engine, EngineKind, Query, Room, assumptions, ranks, reserved_each};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::state::counted;
@@ -88,21 +92,6 @@ pub struct CapacityAt {
     pub price_per_request_hour: Option<f64>,
 }
 
-/// Requests of a mix of lengths.
-#[derive(Clone, Debug, Serialize)]
-pub struct MixCapacity {
-    /// The lengths, in words.
-    pub lengths: String,
-    /// Their mean.
-    pub mean_tokens: f64,
-    /// Mean bytes of a request on one GPU.
-    pub mean_bytes_per_gpu: f64,
-    /// Requests at once on average, on all GPUs; null where a request holds nothing.
-    pub requests: Option<u64>,
-    /// Requests if all had the longest length.
-    pub requests_at_longest: Option<u64>,
-}
-
 /// The most requests of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FrontierPoint {
@@ -151,7 +140,8 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     let largest = asking.largest_context(limit)?;
     let at = question.contexts.iter().map(|n| asking.at(*n, count, question.price_per_hour));
     let at = at.collect::<Result<Vec<_>>>()?;
-    let mix = question.mix.as_ref().map(|mix| asking.mix(mix)).transpose()?;
+    let frontier = asking.frontier(limit)?;
+    let mix = question.mix.as_ref().map(|mix| asking.mix(mix, &frontier)).transpose()?;
     let first = question.contexts.first().copied();
     let wrong = match (first, held) {
         (Some(n), Some(room)) => asking.wrong(subject, settings, n, room)?,
@@ -176,7 +166,7 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         max_context: limit,
         at,
         mix,
-        frontier: asking.frontier(limit)?,
+        frontier,
         wrong_formulas: wrong,
         sensitivities,
         warnings,
@@ -299,22 +289,6 @@ impl Asking<'_> {
         })
     }
 
-    fn mix(&self, mix: &Mix) -> Result<MixCapacity> {
-        let lengths: Vec<Tokens> = mix.lengths().collect();
-        let count = lengths.len() as f64;
-        let mean_bytes = self.each(&lengths)?.iter().map(|bytes| bytes.get() as f64).sum::<f64>() / count;
-        let memory = self.memory.map_or(0, Bytes::get) as f64;
-        let of_one = (mean_bytes > 0.0).then(|| (memory / mean_bytes).floor());
-        let of_one = of_one.map(crate::cost::whole).transpose()?;
-        Ok(MixCapacity {
-            lengths: mix.words().to_owned(),
-            mean_tokens: mix.mean(),
-            mean_bytes_per_gpu: mean_bytes / self.spread.parts(),
-            requests: of_one.map(|requests| self.on_all(requests)).transpose()?,
-            requests_at_longest: self.requests(mix.longest())?,
-        })
-    }
-
     fn frontier(&self, limit: Option<Tokens>) -> Result<Vec<FrontierPoint>> {
         let limit = limit.map_or(1 << 20, Tokens::get);
         let doubled = std::iter::successors(Some(1024_u64), |n| n.checked_mul(2)).take_while(|n| *n < limit);
@@ -368,23 +342,8 @@ impl Asking<'_> {
         for CapacityAt { context: n, requests, .. } in at {
             let of_one = requests.map(|requests| requests / self.replicas);
             let Some(most) = of_one.filter(|most| *most > 0) else { continue };
-            if room.bound(*n, most)? == Bound::AdmittedRequests {
-                let what = match self.query.engine.kind() {
-                    EngineKind::LlamaCpp => "more sequences are not started (LLAMA_MAX_SEQ)",
-                    _ => "the launch admits no more; max_running_requests sets how many",
-                };
-                let requests = counted(most, "request", "requests");
-                all.push(Warning::new("requests", format!("{requests} of {}: {what}", n.counted())));
-            } else if let Some((requests, each)) =
-                room.while_decoding(*n)?.filter(|(requests, _)| *requests > most)
-            {
-                let what = format!(
-                    "those of {} are counted with room for what is in flight, as the engine prints its concurrency; while they \
-                     decode the memory has blocks for {requests} where it admits {most}, {each} each",
-                    n.counted()
-                );
-                all.push(Warning::new("requests", what));
-            }
+            let remarks = room.remarks(*n, most)?;
+            all.extend(remarks.into_iter().map(|remark| Warning::new("requests", remark)));
         }
         Ok(distinct(all))
     }

@@ -350,17 +350,36 @@ impl Setup<'_> {
     }
 }
 
-/// `max_num_batched_tokens` of the server where nothing is set (vLLM 0.33, `EngineArgs.get_batch_defaults`). A decoder with an
-/// encoder has its prefill in one piece, so its longest request fits (`_set_default_max_num_seqs_and_batched_tokens_args`).
+/// A server's defaults by its GPU (vLLM 0.33, `EngineArgs.get_batch_defaults`).
+struct BatchDefaults {
+    tokens: u64,
+    sequences: u64,
+}
+
+impl BatchDefaults {
+    fn of(settings: &Settings, engine: &Engine) -> Self {
+        let (gpu, rules) = (Gpu::of(settings), Rules::of(engine));
+        // Of the slow ones GB10 alone is a Blackwell for workstations.
+        let is_slow = gpu.slow && (rules.small_batches_on_gb10 || gpu.family != Family::Sm120);
+        match gpu.gib {
+            160.. if rules.large_batches => Self { tokens: 16_384, sequences: 1024 },
+            70.. if !is_slow => Self { tokens: 8192, sequences: 1024 },
+            _ => Self { tokens: 2048, sequences: 256 },
+        }
+    }
+}
+
+/// `max_num_seqs` of the server where nothing is set, no more than the tokens of a batch
+/// (`_set_default_max_num_seqs_and_batched_tokens_args`).
+pub(super) fn default_sequences(settings: &Settings, engine: &Engine) -> u64 {
+    let defaults = BatchDefaults::of(settings, engine);
+    defaults.sequences.min(settings.max_num_batched_tokens.unwrap_or(defaults.tokens))
+}
+
+/// `max_num_batched_tokens` of the server where nothing is set. A decoder with an encoder has its prefill in one piece, so its
+/// longest request fits (`_set_default_max_num_seqs_and_batched_tokens_args`).
 fn default_batched_tokens(architecture: &Architecture, engine: &Engine, settings: &Settings) -> u64 {
-    let (gpu, rules) = (Gpu::of(settings), Rules::of(engine));
-    // Of the slow ones GB10 alone is a Blackwell for workstations.
-    let is_slow = gpu.slow && (rules.small_batches_on_gb10 || gpu.family != Family::Sm120);
-    let by_gpu = match gpu.gib {
-        160.. if rules.large_batches => 16_384,
-        70.. if !is_slow => 8192,
-        _ => 2048,
-    };
+    let by_gpu = BatchDefaults::of(settings, engine).tokens;
     if architecture.encoder_layers().is_none() {
         return by_gpu;
     }
