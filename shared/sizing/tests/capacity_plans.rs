@@ -65,7 +65,7 @@ fn question<'a>(
     }
 }
 
-fn answered(id: &str, question: CapacityQuestion<'_>) -> Result<CapacityPlan> {
+fn answered(id: &str, question: &CapacityQuestion<'_>) -> Result<CapacityPlan> {
     let entry = find_entry(id).unwrap();
     let architecture = entry.architecture().unwrap();
     capacity(&Subject::of(entry, &architecture), question)
