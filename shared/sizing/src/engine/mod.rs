@@ -39,7 +39,7 @@ pub use reserved::{
     Reservation, ReservedPart, Rest, logical_bytes, logical_curve, reservation, reserved_bytes,
     reserved_curve,
 };
-pub use share::ranks;
+pub use share::{ranks, request_groups};
 pub use size::{EngineSize, size_in_engine};
 pub use unused::has_setting;
 pub(crate) use vllm::{groups_of_layers, prints_capacity_in_tokens};

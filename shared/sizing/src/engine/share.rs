@@ -68,6 +68,14 @@ pub(super) fn times_requests(requests: u64) -> String {
     }
 }
 
+/// Groups of ranks of one copy that run requests of their own: SGLang's data-parallel attention.
+pub fn request_groups(engine: EngineKind, settings: &Settings) -> u64 {
+    match engine {
+        EngineKind::SgLang => settings.dp.unwrap_or(1).max(1),
+        _ => 1,
+    }
+}
+
 /// Ranks that share one copy of the model; llama.cpp has no such setting.
 pub fn ranks(engine: EngineKind, settings: &Settings) -> u64 {
     match engine {

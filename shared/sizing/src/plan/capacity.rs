@@ -11,7 +11,7 @@ use super::mix::Mix;
 use super::wrong::{WrongFormula, wrong_formulas};
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
 use crate::architecture::Architecture;
-use crate::engine::{Engine, EngineKind, Query, Room, assumptions, ranks, reserved_each};
+use crate::engine::{Engine, EngineKind, Query, Room, assumptions, ranks, request_groups, reserved_each};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::state::counted;
@@ -53,7 +53,9 @@ pub struct CapacityPlan {
     pub settings: Settings,
     /// GPUs that share a request.
     pub ranks: u64,
-    /// Groups of such GPUs, each with requests of its own.
+    /// Groups of such GPUs in one copy of the model, each with requests of its own.
+    pub groups: u64,
+    /// Copies of the model.
     pub replicas: u64,
     /// One GPU's memory.
     pub memory: Memory,
@@ -136,7 +138,8 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     let state = StateModel::new(subject.architecture, settings)?;
     let held = memory.state_bytes.map(|bytes| spread.held(bytes)).transpose()?;
     let ranks = ranks * spread.gpus;
-    let asking = Asking { query, state: &state, memory: held, spread, replicas: count / ranks };
+    let groups = request_groups(question.engine.kind(), settings);
+    let asking = Asking { query, state: &state, memory: held, spread, groups, replicas: count / ranks };
     let largest = asking.largest_context(limit)?;
     let at = question.contexts.iter().map(|n| asking.at(*n, count, question.price_per_hour));
     let at = at.collect::<Result<Vec<_>>>()?;
@@ -156,7 +159,8 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
         count,
         engine: question.engine.clone(),
         settings: settings.clone(),
-        ranks,
+        ranks: ranks / groups,
+        groups,
         replicas: asking.replicas,
         largest_context: match largest {
             LargestContext::Nothing => None,
@@ -233,6 +237,8 @@ struct Asking<'a> {
     memory: Option<Bytes>,
     /// GPUs that hold the layers of one model between them, whose bytes are asked for together.
     spread: Spread,
+    /// Groups of ranks in one copy of the model.
+    groups: u64,
     replicas: u64,
 }
 
@@ -254,7 +260,7 @@ impl Asking<'_> {
         reserved_each(&self.query, lengths)
     }
 
-    /// Requests on all GPUs, of those on one group.
+    /// Requests on all GPUs, of those of one copy.
     fn on_all(&self, requests: u64) -> Result<u64> {
         requests.checked_mul(self.replicas).ok_or_else(|| Error::overflow("requests on all GPUs"))
     }
@@ -310,16 +316,25 @@ impl Asking<'_> {
     ) -> Result<Vec<WrongFormula>> {
         let alone = Settings { tp: None, pp: None, dcp: None, ..settings.clone() };
         let logical = StateModel::new(subject.architecture, &alone)?.resident(n, 1)?;
-        // Ranks that the engine does not have divide nothing.
-        let divided = if self.query.engine.kind() == EngineKind::LlamaCpp { &alone } else { settings };
-        let dense = Query::new(subject.architecture, Engine::newest(EngineKind::Logical), divided)?;
+        // Ranks that the engine does not have divide nothing, nor do those of other groups.
+        let divided = match self.query.engine.kind() {
+            EngineKind::LlamaCpp => alone.clone(),
+            _ => Settings { tp: settings.tp.map(|tp| tp / self.groups), ..settings.clone() },
+        };
+        let dense = Query::new(subject.architecture, Engine::newest(EngineKind::Logical), &divided)?;
         let on_gpu = reserved_each(&dense, &[n])?.first().map_or(1, |bytes| bytes.get().max(1));
         let of_all = |bytes: Bytes, times: u64| {
             let scaled = u128::from(bytes.get()) * u128::from(logical.get()) / u128::from(on_gpu);
             let all = scaled.checked_mul(times.into()).and_then(|all| u64::try_from(all).ok());
             all.map(Bytes::new).ok_or_else(|| Error::overflow("state of all GPUs"))
         };
-        wrong_formulas(subject, &alone, n, of_all(self.one(n)?, 1)?, of_all(room, self.replicas)?)
+        wrong_formulas(
+            subject,
+            &alone,
+            n,
+            of_all(self.one(n)?, 1)?,
+            of_all(room, self.replicas * self.groups)?,
+        )
     }
 
     /// What was assumed, and what stands beside requests of these lengths: whatever bounds them besides the memory, and how
@@ -360,7 +375,7 @@ impl Asking<'_> {
             ("context", at.context.get() as f64),
             ("bytes of a request", 1.0),
         ];
-        let (replicas, spread) = (self.replicas as f64, self.spread.parts());
+        let (groups, spread) = ((self.replicas * self.groups) as f64, self.spread.parts());
         sensitivities(&inputs, |of| {
             let left = of[0] * of[1].min(1.0) - of[2] - of[3] - of[4];
             let n = sensitivity::tokens(of[5])?;
@@ -370,7 +385,7 @@ impl Asking<'_> {
                 bytes(self.one(n).ok()?) / spread
             };
             let one = one * of[6];
-            (one > 0.0).then(|| replicas * (left / one).floor().max(0.0))
+            (one > 0.0).then(|| groups * (left / one).floor().max(0.0))
         })
     }
 }

@@ -23,7 +23,7 @@ pub struct MixCapacity {
 }
 
 impl Asking<'_> {
-    /// Requests of a group take shares of it that add up to 1: a request's bytes of the memory, and more where the engine holds
+    /// Requests of a group of ranks take shares of its memory that add up to 1: a request's bytes of the memory, and more where the engine holds
     /// fewer requests of that length than the memory has room for, as where it divides the memory between pools. No more run
     /// than it admits.
     pub(super) fn mix(&self, mix: &Mix, frontier: &[FrontierPoint]) -> Result<MixCapacity> {
@@ -47,17 +47,17 @@ impl Asking<'_> {
             lengths: mix.words().to_owned(),
             mean_tokens: mix.mean(),
             mean_bytes_per_gpu: mean_bytes / self.spread.parts(),
-            requests: of_one.map(|requests| self.on_all(requests)).transpose()?,
+            requests: of_one.map(|requests| self.on_all(requests.saturating_mul(self.groups))).transpose()?,
             requests_at_longest: self.requests(mix.longest())?,
         })
     }
 
-    /// Requests that the launch in this memory admits at most, where that and not the memory bounds the shortest.
+    /// Requests that a group admits at most in this memory, where that and not the memory bounds the shortest.
     fn most_requests(&self, lengths: &[Tokens]) -> Result<Option<u64>> {
         let Some((memory, shortest)) = self.memory.zip(lengths.iter().min()) else { return Ok(None) };
         let room = self.room(memory);
         let Some(most) = room.largest_batch(*shortest)? else { return Ok(None) };
-        Ok((room.bound(*shortest, most)? == Bound::AdmittedRequests).then_some(most))
+        Ok((room.bound(*shortest, most)? == Bound::AdmittedRequests).then_some(most / self.groups))
     }
 
     /// At lengths of the frontier, how many times fewer requests the engine holds than the memory has bytes for. Those that as many
@@ -67,7 +67,7 @@ impl Asking<'_> {
         let lengths: Vec<Tokens> = frontier.iter().map(|point| point.context).collect();
         let bytes = self.each(&lengths)?;
         let points = frontier.iter().zip(bytes).filter_map(|(point, bytes)| {
-            let held = point.requests? / self.replicas;
+            let held = point.requests? / self.replicas / self.groups;
             if held == 0 || most.is_some_and(|most| held >= most) {
                 return None;
             }

@@ -68,17 +68,28 @@ impl CapacityPlan {
     }
 
     fn asked(&self) -> String {
-        let replicas = match self.replicas {
-            1 => String::new(),
-            replicas => format!(", {replicas} copies of the model"),
+        let several = |count: u64, what: &str| {
+            if count > 1 { format!(", {count} {what}") } else { String::new() }
         };
+        let groups = several(self.groups, "groups with requests of their own");
+        let replicas = several(self.replicas, "copies of the model");
         format!(
-            "{} on {}, {}, {} a request{replicas}",
+            "{} on {}, {}, {} a request{groups}{replicas}",
             self.model,
             self.machine(),
             self.engine,
             counted(self.ranks, "rank holds", "ranks share"),
         )
+    }
+
+    /// `2 copies`, `8 groups`, `2 copies × 8 groups`
+    fn groups_of_requests(&self) -> String {
+        let (copies, groups) = (counted(self.replicas, "copy", "copies"), format!("{} groups", self.groups));
+        match (self.replicas, self.groups) {
+            (_, 1) => copies,
+            (1, _) => groups,
+            _ => format!("{copies} × {groups}"),
+        }
     }
 
     fn memory_table(&self, units: UnitSystem) -> SheetTable {
@@ -212,7 +223,7 @@ impl CapacityPlan {
                     shown(state),
                     shown(state),
                     shown(at.bytes_per_request_and_gpu),
-                    counted(self.replicas, "copy", "copies"),
+                    self.groups_of_requests(),
                     count_of(at.requests).shown
                 ),
             ));
