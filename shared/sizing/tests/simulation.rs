@@ -9,7 +9,7 @@ use kvscope_sizing::plan::Moving;
 use kvscope_sizing::plan::simulation::{
     Compare, Moment, Rates, Replay, Simulation, StoreTier, Trace, simulate,
 };
-use kvscope_sizing::{Bytes, ComponentKind, Result, Settings, StateModel, Tokens, find_entry};
+use kvscope_sizing::{Bytes, ComponentKind, Result, Settings, StateModel, Tokens, find_entry, read_config};
 use proptest::prelude::*;
 
 /// Qwen3-8B: 36 × 8 × 256 × 2 B = 147,456 B a token; a block of 512 tokens.
@@ -37,10 +37,14 @@ fn trace(requests: &[&[u64]]) -> Trace {
 }
 
 fn try_replay(id: &str, trace: &Trace, tiers: &[StoreTier], prefetch: u64) -> Result<Simulation> {
+    replay_of(&state(id), trace, tiers, prefetch)
+}
+
+fn replay_of(state: &StateModel, trace: &Trace, tiers: &[StoreTier], prefetch: u64) -> Result<Simulation> {
     simulate(&Replay {
         moving: Moving::Nothing,
         trace,
-        state: &state(id),
+        state,
         tiers,
         prefetch_blocks: prefetch,
         rates: None,
@@ -54,6 +58,30 @@ fn replay(id: &str, requests: &[&[u64]], tiers: &[StoreTier]) -> Simulation {
 
 fn best(simulation: &Simulation) -> u64 {
     simulation.optimum.as_ref().unwrap().counts.hit_blocks
+}
+
+/// A conversation of a model that keeps states alone, with room for one: each turn goes on from the state of the one before, so that
+/// is what is kept, though every later turn begins with the first block too: 1 + 2 + 3 blocks.
+#[test]
+fn the_optimum_keeps_the_state_that_the_next_turn_goes_on_from() {
+    let turns: [&[u64]; 4] = [&[1], &[1, 2], &[1, 2, 3], &[1, 2, 3, 4]];
+    let mamba = r#"{"model_type": "mamba2", "num_hidden_layers": 2, "hidden_size": 256, "num_heads": 8, "head_dim": 64,
+        "state_size": 128, "n_groups": 1, "conv_kernel": 4, "expand": 2, "dtype": "bfloat16"}"#;
+    let mamba = StateModel::new(&read_config(mamba).unwrap(), &Settings::default()).unwrap();
+    let room = mamba.fixed(None).unwrap().get();
+    assert_eq!(best(&replay_of(&mamba, &trace(&turns), &[tier("host", Some(room))], 0).unwrap()), 6);
+}
+
+/// Who knows the future takes over more than who does not, of hybrids too, though that is no law for objects of several sizes.
+#[test]
+fn the_optimum_of_hybrids_is_above_the_least_recently_used() {
+    let trace = Trace::synthetic(2000, Tokens::new(512), 1).unwrap();
+    for id in ["qwen3.6-27b", "gemma-3-27b"] {
+        for bytes in [50_000_000_000, 200_000_000_000] {
+            let found = try_replay(id, &trace, &[tier("host", Some(bytes))], 0).unwrap();
+            assert!(best(&found) > found.lru.hit_blocks, "{id} {bytes}");
+        }
+    }
 }
 
 /// Three blocks in turn and room for two: the least recently used one is always the next. Who knows the future keeps two.
@@ -366,6 +394,24 @@ fn a_tenth_of_each_input_moves_what_is_taken_over() {
     assert_eq!(simulate(&asked).unwrap().sensitivities, []);
 }
 
+/// 5,120 tokens are ten blocks of 512, and a block stands for one place in a prompt.
+#[test]
+fn a_trace_without_the_blocks_of_its_tokens_is_refused() {
+    let read = |input: u64, ids: &str| {
+        let line =
+            format!(r#"{{"timestamp": 0, "input_length": {input}, "output_length": 1, "hash_ids": {ids}}}"#);
+        Trace::read(&line, Tokens::new(512)).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(1024, "[1, 2]"), Ok(()));
+    assert_eq!(read(1025, "[1, 2]"), Ok(()));
+    assert_eq!(
+        read(5120, "[1, 2]").unwrap_err(),
+        "trace: line 1: 2 blocks of 512 tokens are not those of 5,120 tokens, which have 10"
+    );
+    let twice = read(1024, "[7, 7]").unwrap_err();
+    assert!(twice.starts_with("trace: line 1: hash_ids has 7 twice"), "{twice}");
+}
+
 #[test]
 fn a_trace_is_counted_in_blocks_of_another_length() {
     let requests = trace(&[&[1, 2], &[1, 2, 3]]);
@@ -373,6 +419,6 @@ fn a_trace_is_counted_in_blocks_of_another_length() {
     assert_eq!((smaller.block_tokens().get(), smaller.requests().len()), (600, 2));
     // 1,025 tokens are two blocks of 1,024 and no three.
     let error = requests.clone().in_blocks_of(Tokens::new(1024)).unwrap_err().to_string();
-    assert_eq!(error, "trace: 3 blocks of 1,024 tokens do not fit 1,537 tokens");
+    assert_eq!(error, "trace: 3 blocks of 1,024 tokens are not those of 1,537 tokens, which have 1 or 2");
     assert!(requests.in_blocks_of(Tokens::new(0)).is_err());
 }

@@ -125,10 +125,15 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     let longest = question.mix.as_ref().map(Mix::longest);
     for n in question.contexts.iter().copied().chain(longest) {
         if let Some(limit) = limit.filter(|limit| n > *limit) {
+            let stated = subject.architecture.max_context().map(crate::Fact::get);
+            let by = match settings.max_model_len {
+                Some(_) => "max_model_len allows".to_owned(),
+                None if stated == Some(limit.get()) => "the config allows".to_owned(),
+                None => format!("{} takes by default", question.engine),
+            };
             let what = format!(
-                "{n} tokens is beyond the {} that {} allows; give at most those, or set max_model_len",
-                limit.short(),
-                if settings.max_model_len.is_some() { "max_model_len" } else { "the config" }
+                "{n} tokens is beyond the {} that {by}; give at most those, or set max_model_len",
+                limit.short()
             );
             return Err(Error::setting("context", what));
         }
@@ -278,7 +283,7 @@ impl Asking<'_> {
 
     fn at(&self, n: Tokens, count: u64, price_per_hour: Option<f64>) -> Result<CapacityAt> {
         let requests = self.requests(n)?;
-        let price = price_per_hour.map(|price| super::positive("price_per_hour", price)).transpose()?;
+        let price = price_per_hour.map(|price| super::positive("price", price)).transpose()?;
         let some = requests.filter(|requests| *requests > 0);
         if price.is_some_and(|price| !(price * count as f64).is_finite()) {
             let what = "more than can be counted for all GPUs; give what one costs an hour";

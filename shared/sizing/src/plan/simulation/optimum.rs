@@ -53,10 +53,10 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
         farthest: BinaryHeap::new(),
     };
     let mut best = Best::default();
-    let next_uses = next_uses(replay);
+    let next_uses = NextUses::of(replay, sizes);
     for (place, request) in trace.requests().iter().enumerate() {
         let blocks = trace.blocks(request);
-        let uses = &next_uses[request.first_block()..][..blocks.len()];
+        let (of_blocks, of_checkpoints) = next_uses.from(request.first_block());
         let resident = if sizes.keeps_blocks() {
             blocks.iter().take_while(|block| store.kept[**block as usize]).count()
         } else {
@@ -73,14 +73,14 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
         best.hit_requests += u64::from(hit > 0);
         best.hit_tokens += found_tokens(request, hit, trace.block_tokens());
         if sizes.keeps_blocks() {
-            for (block, next) in blocks.iter().zip(uses) {
+            for (block, next) in blocks.iter().zip(of_blocks) {
                 store.keep(*block, *next, sizes.block_bytes);
             }
         }
         if sizes.needs_checkpoint() {
             for end in [hit, blocks.len()] {
                 if end > 0 {
-                    store.keep(distinct + blocks[end - 1], uses[end - 1], sizes.checkpoint_bytes);
+                    store.keep(distinct + blocks[end - 1], of_checkpoints[end - 1], sizes.checkpoint_bytes);
                 }
             }
         }
@@ -92,18 +92,60 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
     best
 }
 
-/// For each block of each request the next request that has it.
-fn next_uses(replay: &Replay<'_>) -> Vec<u32> {
-    let trace = replay.trace;
-    let mut last_seen = vec![NEVER; trace.distinct_blocks() as usize];
-    let mut next = vec![NEVER; trace.asked_blocks()];
-    for (index, request) in trace.requests().iter().enumerate().rev() {
-        let index = u32::try_from(index).unwrap_or(NEVER);
-        for (place, block) in trace.blocks(request).iter().enumerate() {
-            next[request.first_block() + place] = std::mem::replace(&mut last_seen[*block as usize], index);
-        }
+/// What asks for each block of each request next, in the order of all blocks.
+struct NextUses {
+    /// The next request that has the block.
+    blocks: Vec<u32>,
+    /// The next request whose last block that an earlier one ended with is this: it goes on from the checkpoint there and from no
+    /// other. Empty where there are none.
+    checkpoints: Vec<u32>,
+}
+
+impl NextUses {
+    /// Of blocks and of checkpoints, from one place on.
+    fn from(&self, first: usize) -> (&[u32], &[u32]) {
+        (&self.blocks[first..], self.checkpoints.get(first..).unwrap_or_default())
     }
-    next
+
+    fn of(replay: &Replay<'_>, sizes: &StateSizes) -> Self {
+        let trace = replay.trace;
+        let distinct = trace.distinct_blocks() as usize;
+        let needs = sizes.needs_checkpoint();
+        let of_checkpoints = |length: usize| vec![NEVER; if needs { length } else { 0 }];
+        let deepest = if needs { deepest_ends(replay) } else { Vec::new() };
+        let (mut blocks, mut checkpoints) =
+            (vec![NEVER; trace.asked_blocks()], of_checkpoints(trace.asked_blocks()));
+        let (mut block_seen, mut checkpoint_seen) = (vec![NEVER; distinct], of_checkpoints(distinct));
+        for (index, request) in trace.requests().iter().enumerate().rev() {
+            let now = u32::try_from(index).unwrap_or(NEVER);
+            let own = trace.blocks(request);
+            for (at, block) in (request.first_block()..).zip(own) {
+                blocks[at] = std::mem::replace(&mut block_seen[*block as usize], now);
+                if needs {
+                    checkpoints[at] = checkpoint_seen[*block as usize];
+                }
+            }
+            if let Some(end) = deepest.get(index).and_then(|place| own.get(place.checked_sub(1)?)) {
+                checkpoint_seen[*end as usize] = now;
+            }
+        }
+        Self { blocks, checkpoints }
+    }
+}
+
+/// For each request how many of its blocks lead up to the last that an earlier request ended with.
+fn deepest_ends(replay: &Replay<'_>) -> Vec<usize> {
+    let trace = replay.trace;
+    let mut is_end = vec![false; trace.distinct_blocks() as usize];
+    let of = |request| {
+        let own = trace.blocks(request);
+        let place = own.iter().rposition(|block| is_end[*block as usize]).map_or(0, |place| place + 1);
+        if let Some(last) = own.last() {
+            is_end[*last as usize] = true;
+        }
+        place
+    };
+    trace.requests().iter().map(of).collect()
 }
 
 impl Store {

@@ -54,6 +54,8 @@ impl Trace {
         let mut builder = Builder::new(block)?;
         let mut numbers: HashMap<u64, u32> = HashMap::new();
         let mut ids = Vec::new();
+        // The line that had each block last.
+        let mut lines: Vec<usize> = Vec::new();
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() {
                 continue;
@@ -64,7 +66,14 @@ impl Trace {
             for hash in &line.hash_ids {
                 let next =
                     u32::try_from(numbers.len()).map_err(|_| at("more than 2^32 blocks".to_owned()))?;
-                ids.push(*numbers.entry(*hash).or_insert(next));
+                let number = *numbers.entry(*hash).or_insert(next);
+                lines.resize(numbers.len(), 0);
+                if std::mem::replace(&mut lines[number as usize], index + 1) == index + 1 {
+                    return Err(at(format!(
+                        "hash_ids has {hash} twice; a block stands for all tokens up to its end"
+                    )));
+                }
+                ids.push(number);
             }
             let seconds = line.timestamp / 1e3;
             if seconds > LATEST_SECONDS {
@@ -84,7 +93,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// A request that has more blocks than its tokens have.
+    /// A request that has other blocks than its tokens have.
     pub fn in_blocks_of(self, block: Tokens) -> Result<Self> {
         let block = some_tokens(block)?;
         for request in &self.requests {
@@ -138,13 +147,16 @@ fn some_tokens(block: Tokens) -> Result<Tokens> {
     Ok(block)
 }
 
-/// Refuses more blocks than a prompt of `input` tokens has.
+/// Refuses more blocks than a prompt of `input` tokens has, and fewer than its whole ones: whatever has no block would be found
+/// nowhere.
 fn fit(count: usize, block: Tokens, input: u64) -> Result<()> {
-    if count as u64 <= input.div_ceil(block.get()) {
+    let (whole, begun) = (input / block.get(), input.div_ceil(block.get()));
+    if (whole..=begun).contains(&(count as u64)) {
         return Ok(());
     }
     let (blocks, input) = (counted(count as u64, "block", "blocks"), Tokens::new(input).counted());
-    let what = format!("{blocks} of {} do not fit {input}", block.counted());
+    let right = if whole == begun { whole.to_string() } else { format!("{whole} or {begun}") };
+    let what = format!("{blocks} of {} are not those of {input}, which have {right}", block.counted());
     Err(Error::setting("trace", what))
 }
 

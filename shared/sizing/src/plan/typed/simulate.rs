@@ -1,11 +1,13 @@
 use serde::Serialize;
 
-use super::super::simulation::{Compare, Rates, Replay, Simulation, StateSizes, StoreTier, Trace, simulate};
+use super::super::simulation::{
+    Compare, Rates, Replay, Request, Simulation, StateSizes, StoreTier, Trace, simulate,
+};
 use super::super::{Given, Moving, Subject};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::warning::Warning;
-use crate::{Bytes, Error, Result, Tokens, group_digits, parse_count};
+use crate::{Bytes, Error, Result, Tokens, counted, group_digits, parse_count};
 
 /// Tokens of a block of the public traces.
 const USUAL_BLOCK: u64 = 512;
@@ -65,8 +67,22 @@ pub fn simulation_of(
         model: subject.model.to_owned(),
         trace: named.label.clone(),
         simulation,
-        warnings: state.warnings().to_vec(),
+        warnings: state.warnings().iter().cloned().chain(too_long(subject, &named.trace)).collect(),
     })
+}
+
+/// Says how many requests the model could not run.
+fn too_long(subject: &Subject<'_>, trace: &Trace) -> Option<Warning> {
+    let limit = subject.architecture.max_context()?;
+    let is_longer =
+        |request: &&Request| request.input_tokens.saturating_add(request.output_tokens) > limit.get();
+    let longer = trace.requests().iter().filter(is_longer).count() as u64;
+    let what = format!(
+        "{} of the trace are longer than the model's {}; they are replayed all the same",
+        counted(longer, "request", "requests"),
+        Tokens::new(limit.get()).counted()
+    );
+    (longer > 0).then(|| Warning::new(limit.source().place(), what))
 }
 
 /// Tokens of a block, as they were typed.
