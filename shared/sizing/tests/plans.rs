@@ -346,6 +346,23 @@ fn times_rates_and_the_link_that_is_needed() {
     assert!((short.at[0].links[0].layerwise_seconds - (seconds - 0.01 * 61.0 / 62.0)).abs() < 1e-12);
 }
 
+/// Qwen3.5-397B's last layer keeps K and V of 2 heads of 256 in bf16: 204.8 MB of 100,000 tokens, which waits alone behind a prefill
+/// that is long enough for the rest, 45 of whose 59 layers send a state.
+#[test]
+fn the_last_layer_of_a_hybrid_waits_for_its_own_bytes() {
+    let link = ChosenLink {
+        link: "mine".to_owned(),
+        grade: "given",
+        source: "given".to_owned(),
+        start_seconds: 0.0,
+        alpha_seconds: 0.0,
+        bytes_per_second: 400e9,
+    };
+    let plan = hand("qwen3.5-397b-a17b", &Settings::default(), 8, &[link], &[4.0], &[100_000]).unwrap();
+    let last = 2.0 * 2.0 * 256.0 * 2.0 * 100_000.0 / 400e9;
+    assert!((plan.at[0].links[0].layerwise_seconds - last).abs() < 1e-9);
+}
+
 /// Latents belong to all heads, so eight ranks hold eight copies; eight K/V heads are divided; four are held twice.
 #[test]
 fn ranks_hold_copies_where_they_cannot_share() {

@@ -1,13 +1,18 @@
 //! What a prefill worker sends to a decode worker, and over which links: the answer of `kvscope plan handover`.
 
 mod curve;
+mod layerwise;
+mod parts;
 
 use serde::Serialize;
 
 use super::prefill::{PrefillAtPeak, share_of_rate};
 use super::{Moving, Sensitivity, Subject, positive, sensitivities, sensitivity, within};
 use crate::cost::Types;
-use crate::describe::{RanksHold, TensorParallel, describe, ranks};
+use layerwise::LayerShares;
+use parts::parts;
+
+use crate::describe::describe;
 use crate::hardware::{Gpu, Link, links};
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -212,7 +217,7 @@ pub fn handover(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Resul
     for (place, n) in question.contexts.iter().enumerate() {
         at.push(hand_over(subject, question, *n, way.blocks.at(*n), way.prefill.seconds(place, *n)?)?);
     }
-    let moved = at.first().map(|first| Moved { way: &way, question, first });
+    let moved = at.first().map(|first| Moved { subject, way: &way, question, first });
     let state = &way.state;
     Ok(HandoverPlan {
         model: subject.model.to_owned(),
@@ -256,9 +261,7 @@ impl<'a> Way<'a> {
         if question.blocks == Some(0) {
             return Err(Error::setting("blocks", "a payload is sent in 1 block or more"));
         }
-        if question.fleet.is_some_and(|fleet| fleet < question.count) {
-            return Err(Error::setting("fleet", "has fewer GPUs than one instance"));
-        }
+        check_ranks(subject, question)?;
         for n in question.contexts {
             within("context", *n, subject.architecture)?;
         }
@@ -271,6 +274,28 @@ impl<'a> Way<'a> {
             Blocks::OfTokens(described.service.block.tokens)
         };
         Ok(Self { state, prefill, blocks })
+    }
+}
+
+/// Refuses a fleet that is no whole number of instances, and ranks that an instance or the model does not have.
+fn check_ranks(subject: &Subject<'_>, question: &HandoverQuestion<'_>) -> Result<()> {
+    let (count, tp) = (question.count, question.tp);
+    if let Some(fleet) = question.fleet.filter(|fleet| !fleet.is_multiple_of(count) || *fleet == 0) {
+        let what = format!("{fleet} GPUs are no whole number of instances of {count}");
+        return Err(Error::setting("fleet", what));
+    }
+    if tp > count {
+        return Err(Error::setting(
+            "tp",
+            format!("{tp} ranks are more than the {count} GPUs of an instance"),
+        ));
+    }
+    match &subject.architecture.plain_heads().query_heads {
+        Some(heads) if !heads.get().is_multiple_of(tp) => {
+            let what = format!("{tp} ranks do not divide {} query heads ({})", heads.get(), heads.source());
+            Err(Error::setting("tp", what))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -306,7 +331,7 @@ fn hand_over(
     if !egress.is_finite() {
         return Err(no_prefill());
     }
-    let layers = layers(&components);
+    let layers = LayerShares::of(subject, question.settings, n)?;
     let link_time = |link: &ChosenLink| {
         let seconds = link.seconds(blocks, payload)?;
         if !(seconds / prefill_seconds).is_finite() {
@@ -316,7 +341,7 @@ fn hand_over(
             link: link.clone(),
             seconds,
             share_of_prefill: seconds / prefill_seconds,
-            layerwise_seconds: layerwise(seconds, prefill_seconds, layers),
+            layerwise_seconds: layers.seconds_after(seconds, prefill_seconds),
         })
     };
     Ok(HandoverAt {
@@ -337,18 +362,9 @@ fn hand_over(
     })
 }
 
-/// The most layers that keep one component.
-fn layers(components: &[HandoverPart]) -> f64 {
-    components.iter().map(|part| part.layers).max().unwrap_or(1).max(1) as f64
-}
-
-/// The last layer can only be sent when it is there; the others hide behind the layers that follow.
-fn layerwise(seconds: f64, prefill_seconds: f64, layers: f64) -> f64 {
-    (seconds / layers).max(seconds - prefill_seconds * (layers - 1.0) / layers)
-}
-
 /// The first length, whose inputs are moved.
 struct Moved<'a> {
+    subject: &'a Subject<'a>,
     way: &'a Way<'a>,
     question: &'a HandoverQuestion<'a>,
     first: &'a HandoverAt,
@@ -391,7 +407,6 @@ impl Moved<'_> {
             ("alpha", link.alpha_seconds),
             ("start", link.start_seconds),
         ];
-        let layers = layers(&self.first.components);
         sensitivities(&inputs, |of| {
             let (payload, prefill) = self.at(of[0], of[1])?;
             let blocks = self.way.blocks.at(sensitivity::tokens(of[0])?);
@@ -401,7 +416,9 @@ impl Moved<'_> {
                 start_seconds: of[4],
                 ..link.clone()
             };
-            Some(layerwise(moved.seconds(blocks, payload).ok()?, prefill, layers))
+            let layers =
+                LayerShares::of(self.subject, self.question.settings, sensitivity::tokens(of[0])?).ok()?;
+            Some(layers.seconds_after(moved.seconds(blocks, payload).ok()?, prefill))
         })
     }
 }
@@ -410,49 +427,6 @@ impl Moved<'_> {
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn payload(subject: &Subject<'_>, settings: &Settings, n: Tokens) -> Result<Bytes> {
     StateModel::new(subject.architecture, settings)?.transferred(n, 1)
-}
-
-/// Components of equal kind and format, with what ranks hold of them.
-fn parts(subject: &Subject<'_>, question: &HandoverQuestion<'_>, n: Tokens) -> Result<Vec<HandoverPart>> {
-    let formats = subject.architecture.formats(question.settings);
-    let mut parts: Vec<HandoverPart> = Vec::new();
-    for class in subject.architecture.classes().iter().filter(|class| class.borrows.is_none()) {
-        let layers = class.layers.len() as u64;
-        for mixer in &class.mixers {
-            for component in mixer.components(&formats)? {
-                let bytes = component.transfer_bytes(n)?.times(layers)?;
-                let held = held_by(question.tp, &ranks(mixer, &component), bytes)?;
-                let same =
-                    |part: &&mut HandoverPart| (part.kind, part.format) == (component.kind, component.format);
-                match parts.iter_mut().find(same) {
-                    Some(part) => {
-                        part.layers += layers;
-                        part.bytes = part.bytes.plus(bytes)?;
-                        part.held_by_ranks_bytes = part.held_by_ranks_bytes.plus(held)?;
-                    }
-                    None => parts.push(HandoverPart {
-                        kind: component.kind,
-                        format: component.format,
-                        layers,
-                        bytes,
-                        held_by_ranks_bytes: held,
-                    }),
-                }
-            }
-        }
-    }
-    crate::sort_short(&mut parts, |a, b| a.kind > b.kind);
-    Ok(parts)
-}
-
-/// What `tp` ranks hold together of `bytes`: all of it each, or a share each, with as many copies as ranks have to share a
-/// head.
-fn held_by(tp: u64, division: &TensorParallel, bytes: Bytes) -> Result<Bytes> {
-    match (division.ranks_hold, division.parts) {
-        (RanksHold::Same, _) => bytes.times(tp),
-        (RanksHold::Shards, Some(parts)) if tp > parts => bytes.times(tp.div_ceil(parts.max(1))),
-        (RanksHold::Shards, _) => Ok(bytes),
-    }
 }
 
 /// Where the seconds of each prefill come from.
