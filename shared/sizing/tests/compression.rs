@@ -119,6 +119,8 @@ fn accuracy_and_time_refuse() {
     let plan = self::plan("qwen3-8b", 100_000, &hurried, &strategies[2..]).unwrap();
     assert_eq!(plan.winner, None);
     near(plan.options[0].slo_bytes_per_second.unwrap(), 14.7456e9);
+    // Of the second that is left 14.7456 GB / 600 GB/s are the codec's; on slower links than these nothing is in time.
+    near(plan.by_bandwidth[0].from_bytes_per_second, 14.7456e9 / 1.4 / (1.0 - 0.024_576));
     let impossible = Transfer { slo_seconds: Some(0.5), ..transfer(1e9) };
     let plan = self::plan("qwen3-8b", 100_000, &impossible, &[]).unwrap();
     assert_eq!((plan.winner, plan.options[0].slo_bytes_per_second), (None, None));

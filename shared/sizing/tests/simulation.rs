@@ -394,6 +394,34 @@ fn a_tenth_of_each_input_moves_what_is_taken_over() {
     assert_eq!(simulate(&asked).unwrap().sensitivities, []);
 }
 
+/// Turn by turn with room for five blocks: [1 2 3 4], then [9 8] in place of 4 (the tail is the older), then 4 in place of 8, then 8 in
+/// place of 4, then 4 in place of 8: seven are found, nine come in, four go. What is found does not leave for what is added.
+#[test]
+fn what_a_request_goes_on_from_does_not_leave_for_what_it_adds() {
+    let (long, short): (&[u64], &[u64]) = (&[1, 2, 3, 4], &[9, 8]);
+    let found = replay("qwen3-8b", &[long, short, long, short, long], &[tier("gpu", Some(5 * QWEN3_BLOCK))]);
+    let seen = &found.tiers[0];
+    assert_eq!((seen.hit_blocks, seen.evicted_blocks), (7, 4));
+    assert_eq!(seen.received_bytes.get(), 9 * QWEN3_BLOCK);
+}
+
+/// Mistral-7B-v0.1 keeps a window of 4,096 tokens, 131,072 B each: 134,217,728 B of prompts of 1,024 tokens, two of which fit 600 MB.
+#[test]
+fn a_checkpoint_of_a_short_prompt_has_the_window_so_far() {
+    let found = replay("mistral-7b-v0.1", &[&[1, 2], &[3, 4], &[1, 2]], &[tier("gpu", Some(600_000_000))]);
+    assert_eq!(found.lru.hit_blocks, 2);
+    assert_eq!(found.tiers[0].peak_bytes.get(), 2 * 1024 * 131_072);
+    assert_eq!(found.kinds[0].found_bytes.get(), 1024 * 131_072);
+}
+
+/// 111 blocks asked and 48 found where nothing leaves are 63 different ones.
+#[test]
+fn a_made_trace_counts_the_blocks_that_it_has() {
+    let trace = Trace::synthetic(10, Tokens::new(512), 1).unwrap();
+    let found = try_replay("qwen3-8b", &trace, &[tier("gpu", None)], 0).unwrap();
+    assert_eq!(found.distinct_blocks, found.lru.asked_blocks - found.lru.hit_blocks);
+}
+
 /// 5,120 tokens are ten blocks of 512, and a block stands for one place in a prompt.
 #[test]
 fn a_trace_without_the_blocks_of_its_tokens_is_refused() {

@@ -19,18 +19,18 @@ pub struct Segment {
 }
 
 /// The fastest options by bandwidth, from the slowest link on. What is refused for its accuracy or because it may touch nothing
-/// is left out; the longest time allowed depends on the bandwidth itself and is not asked here.
+/// is left out, and so are links on which not even the fastest takes no longer than is allowed.
 pub fn segments(options: &[Choice], transfer: &Transfer) -> Vec<Segment> {
     let constant = |option: &Choice| transfer.model_seconds + transfer.start_seconds + option.codec_seconds;
-    let allowed = |option: &&Choice| {
-        let untouched = option.name != "none" && option.pays_below_bytes_per_second.is_none();
-        !untouched && option.refused.as_deref().is_none_or(|why| why.starts_with("takes longer"))
-    };
-    let lines: Vec<(f64, f64, &str)> = options
-        .iter()
-        .filter(allowed)
-        .map(|option| (constant(option), option.sent_bytes, option.name.as_str()))
-        .collect();
+    let allowed = || options.iter().filter(|option| option.is_allowed_elsewhere);
+    let mut slowest = 0.0;
+    if transfer.slo_seconds.is_some() {
+        let least = allowed().filter_map(|option| option.slo_bytes_per_second).reduce(f64::min);
+        let Some(least) = least else { return Vec::new() };
+        slowest = least;
+    }
+    let lines: Vec<(f64, f64, &str)> =
+        allowed().map(|option| (constant(option), option.sent_bytes, option.name.as_str())).collect();
     let mut found: Vec<Segment> = Vec::new();
     // On the slowest link the option with the fewest bytes is fastest.
     let first = lines.iter().min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.total_cmp(&b.0)));
@@ -46,9 +46,10 @@ pub fn segments(options: &[Choice], transfer: &Transfer) -> Vec<Segment> {
             .filter_map(|other| Some((crossing(&other)?, other)))
             .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.0.total_cmp(&b.1.0)));
         let to = next.map(|(bandwidth, _)| bandwidth.max(from));
-        if to != Some(from) {
+        let begin = f64::max(from, slowest);
+        if to.is_none_or(|to| to > begin) {
             found.push(Segment {
-                from_bytes_per_second: from,
+                from_bytes_per_second: begin,
                 to_bytes_per_second: to,
                 fastest: current.2.to_owned(),
             });

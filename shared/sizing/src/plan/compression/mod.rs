@@ -66,7 +66,7 @@ pub struct CompressionPlan {
     pub options: Vec<Choice>,
     /// The fastest that is allowed; null where none is.
     pub winner: Option<String>,
-    /// The fastest allowed option for every bandwidth, from the slowest link on.
+    /// The fastest allowed option for every bandwidth, from the slowest link on that meets the longest time allowed.
     pub by_bandwidth: Vec<Segment>,
     /// The winner's seconds with each input a tenth less and more, the input that matters most first; empty without a winner.
     pub sensitivities: Vec<Sensitivity>,
@@ -96,6 +96,9 @@ pub struct MethodTouch {
     pub why: Option<&'static str>,
 }
 
+/// The name of the option that sends everything as it is.
+pub const AS_IT_IS: &str = "none";
+
 /// One option with its time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
@@ -117,6 +120,9 @@ pub struct Choice {
     pub slo_bytes_per_second: Option<f64>,
     /// Why it may not be chosen.
     pub refused: Option<String>,
+    /// Whether it may be but for the longest time allowed, which another bandwidth meets.
+    #[serde(skip)]
+    is_allowed_elsewhere: bool,
 }
 
 impl Strategy {
@@ -289,7 +295,7 @@ fn option(all: Bytes, touched: Bytes, transfer: &Transfer, strategy: Option<&Str
     };
     let late = transfer.slo_seconds.filter(|slo| seconds > *slo);
     Choice {
-        name: strategy.map_or_else(|| "none".to_owned(), |strategy| strategy.name.clone()),
+        name: strategy.map_or_else(|| AS_IT_IS.to_owned(), |strategy| strategy.name.clone()),
         touched_bytes: touched,
         sent_bytes,
         whole_ratio: if sent_bytes > 0.0 { all_bytes / sent_bytes } else { 1.0 },
@@ -301,15 +307,22 @@ fn option(all: Bytes, touched: Bytes, transfer: &Transfer, strategy: Option<&Str
             .map(|slo| slo - constant)
             .filter(|left| *left > 0.0)
             .map(|left| sent_bytes / left),
+        is_allowed_elsewhere: refused.is_none(),
         refused: refused.or_else(|| late.map(|slo| format!("takes longer than the {slo} s allowed"))),
     }
+}
+
+/// `1 point`, `2.5 points`
+fn points(loss: f64) -> String {
+    let noun = if (loss - 1.0).abs() < f64::EPSILON { "point" } else { "points" };
+    format!("{loss} {noun}")
 }
 
 fn refusal(strategy: &Strategy, transfer: &Transfer) -> Option<String> {
     let floor = transfer.accuracy_floor_points?;
     match strategy.accuracy_loss_points {
         None => Some("its loss of accuracy is not known".to_owned()),
-        Some(loss) if loss > floor => Some(format!("loses {loss} points, more than the {floor} allowed")),
+        Some(loss) if loss > floor => Some(format!("loses {}, more than the {floor} allowed", points(loss))),
         Some(_) => None,
     }
 }

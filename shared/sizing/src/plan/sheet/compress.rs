@@ -1,5 +1,5 @@
 use super::super::CompressionAnswer;
-use super::super::compression::CompressionPlan;
+use super::super::compression::{AS_IT_IS, CompressionPlan};
 use super::super::words::{bit_rate_words, rate_words, three_digits, time_words, whole};
 use super::{Cell, Sheet, SheetTable, figure, moved, text};
 use crate::UnitSystem;
@@ -37,14 +37,14 @@ impl CompressionAnswer {
         let link = bit_rate_words(self.bandwidth_bytes_per_second);
         let options = &self.plan.options;
         let seconds = |name: &str| options.iter().find(|one| one.name == name).map(|one| one.seconds);
-        let plain = seconds("none").map_or_else(String::new, time_words);
-        let flip = self.plan.by_bandwidth.iter().find(|one| one.fastest == "none");
+        let plain = seconds(AS_IT_IS).map_or_else(String::new, time_words);
+        let flip = self.plan.by_bandwidth.iter().find(|one| one.fastest == AS_IT_IS);
         let flip = flip.filter(|one| one.from_bytes_per_second > 0.0).map_or_else(String::new, |one| {
             format!(" From {} on none pays.", bit_rate_words(one.from_bytes_per_second))
         });
         match self.plan.winner.as_deref() {
             None => format!("Over {link} no way of sending {} is allowed.{flip}", self.model),
-            Some("none") => format!(
+            Some(AS_IT_IS) => format!(
                 "Over {link} nothing is gained by compressing {}: {plain} as it is.{flip}",
                 self.model
             ),

@@ -1,6 +1,6 @@
 //! What of an answer is drawn, over context or what stands in its place.
 
-use super::super::compression::Choice;
+use super::super::compression::{AS_IT_IS, Choice};
 use super::super::cost::CostCurve;
 use super::super::offload::{CopyLayout, RestoreCurves};
 use super::super::prefix::ReuseCurve;
@@ -268,7 +268,7 @@ impl CompressionAnswer {
             beside + option.sent_bytes * 8.0 / bits as f64
         };
         let touches =
-            |option: &&Choice| option.name == "none" || option.pays_below_bytes_per_second.is_some();
+            |option: &&Choice| option.name == AS_IT_IS || option.pays_below_bytes_per_second.is_some();
         let lines = self.plan.options.iter().filter(touches).map(|option| {
             Line::above_zero(&option.name, &mut places.iter().map(|bits| seconds(option, *bits)))
         });

@@ -117,7 +117,7 @@ impl SimulationAnswer {
     fn asked(&self, units: UnitSystem) -> String {
         let found = &self.simulation;
         format!(
-            "{}: {} in {} s, {} of {}, {} different; a block {}, a checkpoint {}",
+            "{}: {} in {} s, {} of {}, {} different; a block {}, a checkpoint {}{}",
             self.trace,
             crate::counted(found.requests, "request", "requests"),
             group_digits(whole(found.seconds).get()),
@@ -125,6 +125,7 @@ impl SimulationAnswer {
             found.sizes.block_tokens.counted(),
             group_digits(found.distinct_blocks),
             found.sizes.block_bytes.display(units),
+            if found.sizes.grows_into_windows() { "of up to " } else { "" },
             found.sizes.checkpoint_bytes.display(units),
         )
     }

@@ -2,6 +2,7 @@
 
 use super::lists::{Lists, NOWHERE};
 use super::moments::{Moment, TierMoment, is_kept};
+use super::places::Places;
 use super::{Replay, StateSizes, found_tokens};
 use crate::{Bytes, Error, Result};
 
@@ -32,6 +33,8 @@ pub(super) struct Tail {
     pub(super) hit_requests: u64,
     /// Requests that had use for a checkpoint: at least one block was there.
     pub(super) asked_checkpoints: u64,
+    /// Checkpoints found behind each block of a prompt, where they differ in size.
+    pub(super) found_at: Vec<u64>,
     pub(super) tiers: Vec<TierTail>,
     pub(super) prefetched_bytes: u64,
     pub(super) used_prefetch_bytes: u64,
@@ -47,6 +50,7 @@ struct Store<'r> {
     lists: Lists,
     /// Objects from this number on are checkpoints: that of a block is the block's number behind it.
     checkpoints: u32,
+    places: Places,
     /// Objects that were brought ahead and not asked for since.
     ahead: Vec<bool>,
     tail: Tail,
@@ -54,8 +58,8 @@ struct Store<'r> {
 
 pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Result<Tail> {
     let trace = replay.trace;
-    let distinct = trace.distinct_blocks();
-    let objects = if sizes.needs_checkpoint() { u64::from(distinct) * 2 } else { u64::from(distinct) };
+    let numbers = trace.numbers();
+    let objects = if sizes.needs_checkpoint() { u64::from(numbers) * 2 } else { u64::from(numbers) };
     if objects >= u64::from(u32::MAX) {
         return Err(Error::overflow("the number of different blocks"));
     }
@@ -68,12 +72,17 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Result<Tail> {
             .map(|tier| tier.capacity_bytes.map_or(u64::MAX, Bytes::get))
             .collect(),
         lists: Lists::new(objects, replay.tiers.len()),
-        checkpoints: distinct,
+        checkpoints: numbers,
+        places: Places::new(sizes, numbers),
         ahead: vec![false; if replay.prefetch_blocks > 0 { objects } else { 0 }],
-        tail: Tail { tiers: vec![TierTail::default(); replay.tiers.len()], ..Tail::default() },
+        tail: Tail {
+            found_at: vec![0; sizes.by_place.len()],
+            tiers: vec![TierTail::default(); replay.tiers.len()],
+            ..Tail::default()
+        },
     };
     store.tail.found_tokens.reserve_exact(trace.requests().len());
-    let mut followers = Followers::new(if replay.prefetch_blocks > 0 { distinct } else { 0 });
+    let mut followers = Followers::new(if replay.prefetch_blocks > 0 { numbers } else { 0 });
     let mut clock = trace.requests().first().map_or(0.0, |request| request.arrival_seconds);
     for (place, request) in trace.requests().iter().enumerate() {
         let waited = request.arrival_seconds - clock;
@@ -90,7 +99,7 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Result<Tail> {
         store.keep(blocks, hit);
         if replay.prefetch_blocks > 0 {
             // Followers may go round in a circle; no walk has more blocks than there are.
-            store.bring(&followers, blocks, hit, replay.prefetch_blocks.min(distinct.into()));
+            store.bring(&followers, blocks, hit, replay.prefetch_blocks.min(numbers.into()));
             followers.learn(blocks);
         }
         if is_kept(place + 1, trace.requests().len()) {
@@ -147,29 +156,36 @@ impl Store<'_> {
         if hit > 0 && self.sizes.needs_checkpoint() {
             let tier = self.lists.tier(self.checkpoints + blocks[hit - 1]);
             tail.tiers[usize::from(tier)].hit_checkpoints += 1;
+            let place = self.places.of(blocks[hit - 1]) as usize;
+            if let Some(found) = tail.found_at.get_mut(place) {
+                *found += 1;
+            }
         }
         hit
     }
 
-    /// Keeps all blocks of a request, its first one as the most recent, and a checkpoint where it ends.
+    /// Keeps all blocks of a request, its first one as the most recent, and a checkpoint where it ends. Room is made when all are
+    /// there: what the request goes on from does not leave for what it adds.
     fn keep(&mut self, blocks: &[u32], hit: usize) {
         if self.sizes.needs_checkpoint() {
             for end in [hit, blocks.len()] {
-                if end > 0 {
-                    self.ask(self.checkpoints + blocks[end - 1]);
+                let Some(place) = end.checked_sub(1) else { continue };
+                let object = self.checkpoints + blocks[place];
+                if self.lists.tier(object) == NOWHERE {
+                    self.places.make(blocks[place], place);
                 }
+                self.ask(object);
             }
         }
-        if !self.sizes.keeps_blocks() {
-            return;
-        }
-        for (place, block) in blocks.iter().enumerate().rev() {
+        let kept = if self.sizes.keeps_blocks() { blocks } else { &[] };
+        for (place, block) in kept.iter().enumerate().rev() {
             if place < hit {
                 self.ask(*block);
             } else {
                 self.lift(*block);
             }
         }
+        self.make_room();
     }
 
     /// Takes an object that a request asked for: what was fetched ahead has been of use.
@@ -182,7 +198,7 @@ impl Store<'_> {
         self.lift(object);
     }
 
-    /// Makes an object the most recent of the first tier.
+    /// Makes an object the most recent of the first tier, which may then hold too much.
     fn lift(&mut self, object: u32) {
         let bytes = self.bytes(object);
         let tier = self.lists.tier(object);
@@ -195,7 +211,6 @@ impl Store<'_> {
         }
         self.lists.put(object, 0);
         self.tail.tiers[0].used += bytes;
-        self.make_room();
     }
 
     /// Moves the oldest objects on until every tier holds no more than it can.
@@ -247,13 +262,14 @@ impl Store<'_> {
                 self.tail.prefetched_bytes += self.bytes(block);
                 self.ahead[block as usize] = true;
                 self.lift(block);
+                self.make_room();
             }
         }
     }
 
     fn bytes(&self, object: u32) -> u64 {
         if object >= self.checkpoints {
-            self.sizes.checkpoint_bytes.get()
+            self.places.bytes(self.sizes, object - self.checkpoints)
         } else {
             self.sizes.block_bytes.get()
         }

@@ -10,6 +10,7 @@ mod lru;
 mod moments;
 mod optimum;
 mod outcome;
+mod places;
 mod running;
 mod sizes;
 mod synthetic;
@@ -82,7 +83,7 @@ pub fn simulate(replay: &Replay<'_>) -> Result<Simulation> {
         let what = format!("{} tiers; give 1 to {MOST_TIERS}", replay.tiers.len());
         return Err(Error::setting("tier", what));
     }
-    let sizes = StateSizes::of(replay.state, replay.trace.block_tokens())?;
+    let sizes = StateSizes::of_trace(replay.state, replay.trace)?;
     have_room(replay.tiers, &sizes)?;
     if let Some(rates) = &replay.rates {
         rates.check()?;
@@ -141,9 +142,14 @@ fn move_inputs(replay: &Replay<'_>, sizes: &StateSizes) -> Vec<Sensitivity> {
                 tier.capacity_bytes = Some(Bytes::new(sensitivity::count(*bytes)?));
             }
         }
+        let scaled = |bytes: &Bytes| {
+            let times = *checkpoint / (sizes.checkpoint_bytes.get() as f64).max(1.0);
+            sensitivity::count(bytes.get() as f64 * times).map(Bytes::new)
+        };
         let sizes = StateSizes {
             block_bytes: Bytes::new(sensitivity::count(*block)?),
             checkpoint_bytes: Bytes::new(sensitivity::count(*checkpoint)?),
+            by_place: sizes.by_place.iter().map(scaled).collect::<Option<_>>()?,
             ..sizes.clone()
         };
         have_room(&tiers, &sizes).ok()?;

@@ -6,6 +6,7 @@
 use std::collections::BinaryHeap;
 
 use super::moments::is_kept;
+use super::places::Places;
 use super::{Replay, StateSizes, found_tokens};
 use crate::Bytes;
 
@@ -24,6 +25,9 @@ pub(super) struct Best {
 }
 
 struct Store {
+    /// Objects from this number on are checkpoints.
+    checkpoints: u32,
+    places: Places,
     capacity: u64,
     used: u64,
     /// Objects that are kept.
@@ -37,14 +41,16 @@ struct Store {
 
 pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
     let trace = replay.trace;
-    let distinct = trace.distinct_blocks();
-    let objects = (distinct as usize).saturating_mul(if sizes.needs_checkpoint() { 2 } else { 1 });
+    let numbers = trace.numbers();
+    let objects = (numbers as usize).saturating_mul(if sizes.needs_checkpoint() { 2 } else { 1 });
     let capacity = replay
         .tiers
         .iter()
         .map(|tier| tier.capacity_bytes.map_or(u64::MAX, Bytes::get))
         .fold(0, u64::saturating_add);
     let mut store = Store {
+        checkpoints: numbers,
+        places: Places::new(sizes, numbers),
         capacity,
         used: 0,
         count: 0,
@@ -64,7 +70,7 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
         };
         let mut hit = resident;
         if sizes.needs_checkpoint() {
-            while hit > 0 && !store.kept[(distinct + blocks[hit - 1]) as usize] {
+            while hit > 0 && !store.kept[(numbers + blocks[hit - 1]) as usize] {
                 hit -= 1;
             }
         }
@@ -74,17 +80,20 @@ pub(super) fn replay(replay: &Replay<'_>, sizes: &StateSizes) -> Best {
         best.hit_tokens += found_tokens(request, hit, trace.block_tokens());
         if sizes.keeps_blocks() {
             for (block, next) in blocks.iter().zip(of_blocks) {
-                store.keep(*block, *next, sizes.block_bytes);
+                store.keep(*block, *next, sizes.block_bytes.get());
             }
         }
         if sizes.needs_checkpoint() {
             for end in [hit, blocks.len()] {
-                if end > 0 {
-                    store.keep(distinct + blocks[end - 1], of_checkpoints[end - 1], sizes.checkpoint_bytes);
+                let Some(place) = end.checked_sub(1) else { continue };
+                let object = numbers + blocks[place];
+                if !store.kept[object as usize] {
+                    store.places.make(blocks[place], place);
                 }
+                store.keep(object, of_checkpoints[place], store.bytes(sizes, object));
             }
         }
-        store.make_room(distinct, sizes);
+        store.make_room(sizes);
         if is_kept(place + 1, trace.requests().len()) {
             best.moments.push(best.hit_blocks);
         }
@@ -109,13 +118,13 @@ impl NextUses {
 
     fn of(replay: &Replay<'_>, sizes: &StateSizes) -> Self {
         let trace = replay.trace;
-        let distinct = trace.distinct_blocks() as usize;
+        let numbers = trace.numbers() as usize;
         let needs = sizes.needs_checkpoint();
         let of_checkpoints = |length: usize| vec![NEVER; if needs { length } else { 0 }];
         let deepest = if needs { deepest_ends(replay) } else { Vec::new() };
         let (mut blocks, mut checkpoints) =
             (vec![NEVER; trace.asked_blocks()], of_checkpoints(trace.asked_blocks()));
-        let (mut block_seen, mut checkpoint_seen) = (vec![NEVER; distinct], of_checkpoints(distinct));
+        let (mut block_seen, mut checkpoint_seen) = (vec![NEVER; numbers], of_checkpoints(numbers));
         for (index, request) in trace.requests().iter().enumerate().rev() {
             let now = u32::try_from(index).unwrap_or(NEVER);
             let own = trace.blocks(request);
@@ -136,7 +145,7 @@ impl NextUses {
 /// For each request how many of its blocks lead up to the last that an earlier request ended with.
 fn deepest_ends(replay: &Replay<'_>) -> Vec<usize> {
     let trace = replay.trace;
-    let mut is_end = vec![false; trace.distinct_blocks() as usize];
+    let mut is_end = vec![false; trace.numbers() as usize];
     let of = |request| {
         let own = trace.blocks(request);
         let place = own.iter().rposition(|block| is_end[*block as usize]).map_or(0, |place| place + 1);
@@ -149,9 +158,9 @@ fn deepest_ends(replay: &Replay<'_>) -> Vec<usize> {
 }
 
 impl Store {
-    fn keep(&mut self, object: u32, next: u32, bytes: Bytes) {
+    fn keep(&mut self, object: u32, next: u32, bytes: u64) {
         if !std::mem::replace(&mut self.kept[object as usize], true) {
-            self.used = self.used.saturating_add(bytes.get());
+            self.used = self.used.saturating_add(bytes);
             self.count += 1;
         }
         self.next[object as usize] = next;
@@ -160,7 +169,14 @@ impl Store {
         }
     }
 
-    fn make_room(&mut self, distinct: u32, sizes: &StateSizes) {
+    fn bytes(&self, sizes: &StateSizes, object: u32) -> u64 {
+        match object.checked_sub(self.checkpoints) {
+            Some(block) => self.places.bytes(sizes, block),
+            None => sizes.block_bytes.get(),
+        }
+    }
+
+    fn make_room(&mut self, sizes: &StateSizes) {
         while self.used > self.capacity {
             let Some(farthest) = self.farthest.pop() else { return };
             let (object, next) = halves(farthest);
@@ -169,8 +185,7 @@ impl Store {
             }
             self.kept[object as usize] = false;
             self.count -= 1;
-            let bytes = if object >= distinct { sizes.checkpoint_bytes } else { sizes.block_bytes };
-            self.used -= bytes.get();
+            self.used -= self.bytes(sizes, object);
         }
         if self.farthest.len() > 4 * self.count + 4096 {
             let mut farthest = std::mem::take(&mut self.farthest);

@@ -170,13 +170,15 @@ pub(super) fn gather(
 fn kinds(sizes: &StateSizes, tail: &Tail) -> Result<Vec<KindOutcome>> {
     let mut kinds = Vec::new();
     for size in &sizes.kinds {
+        let blocks = size.block_bytes.times(tail.resident_blocks)?;
+        let checkpoints = size.found_checkpoints(&tail.found_at, tail.hit_requests)?;
         let units = [
-            ("block", size.block_bytes, tail.asked_blocks, tail.resident_blocks),
-            ("checkpoint", size.checkpoint_bytes, tail.asked_checkpoints, tail.hit_requests),
+            ("block", size.block_bytes, tail.asked_blocks, tail.resident_blocks, blocks),
+            ("checkpoint", size.checkpoint_bytes, tail.asked_checkpoints, tail.hit_requests, checkpoints),
         ];
-        for (unit, bytes, asked, found) in units {
+        for (unit, bytes, asked, found, found_bytes) in units {
             if bytes > Bytes::ZERO {
-                let (hit_rate, found_bytes) = (share(found, asked), bytes.times(found)?);
+                let hit_rate = share(found, asked);
                 kinds.push(KindOutcome { kind: size.kind, unit, asked, found, hit_rate, found_bytes });
             }
         }

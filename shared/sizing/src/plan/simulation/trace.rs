@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use crate::record::read_record;
 use crate::{Error, Result, Tokens, counted};
 
-/// Requests in the order of their arrival, their blocks numbered from 0 without gaps.
+/// Requests in the order of their arrival, their blocks by number.
 #[derive(Clone, Debug)]
 pub struct Trace {
     requests: Vec<Request>,
     blocks: Vec<u32>,
+    /// Blocks have numbers below this.
+    numbers: u32,
     distinct: u32,
     block_tokens: Tokens,
 }
@@ -122,6 +124,11 @@ impl Trace {
         self.distinct
     }
 
+    /// What is above every block's number.
+    pub(super) fn numbers(&self) -> u32 {
+        self.numbers
+    }
+
     /// Tokens of a block.
     pub fn block_tokens(&self) -> Tokens {
         self.block_tokens
@@ -168,7 +175,7 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn new(block: Tokens) -> Result<Self> {
         let block_tokens = some_tokens(block)?;
-        let trace = Trace { requests: Vec::new(), blocks: Vec::new(), distinct: 0, block_tokens };
+        let trace = Trace { requests: Vec::new(), blocks: Vec::new(), numbers: 0, distinct: 0, block_tokens };
         Ok(Self { trace })
     }
 
@@ -188,7 +195,7 @@ impl Builder {
         fit(blocks.len(), self.trace.block_tokens, input)?;
         let first = self.trace.blocks.len();
         self.trace.blocks.extend_from_slice(blocks);
-        self.trace.distinct = blocks.iter().fold(self.trace.distinct, |most, block| most.max(block + 1));
+        self.trace.numbers = blocks.iter().fold(self.trace.numbers, |most, block| most.max(block + 1));
         self.trace.requests.push(Request {
             arrival_seconds: arrival,
             input_tokens: input,
@@ -202,6 +209,9 @@ impl Builder {
     pub(super) fn build(mut self) -> Trace {
         // Stable, so that requests of one moment stay in the order of the file.
         crate::sort_short(&mut self.trace.requests, |a, b| a.arrival_seconds > b.arrival_seconds);
+        let mut is_new = vec![true; self.trace.numbers as usize];
+        let count = |sum, block: &u32| sum + u32::from(std::mem::take(&mut is_new[*block as usize]));
+        self.trace.distinct = self.trace.blocks.iter().fold(0, count);
         self.trace
     }
 }

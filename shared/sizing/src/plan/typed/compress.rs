@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::super::compression::{CompressionPlan, Method, Strategy, Transfer, compress, published};
+use super::super::compression::{AS_IT_IS, CompressionPlan, Method, Strategy, Transfer, compress, published};
 use super::super::{Given, Subject, beyond, bytes_per_second, number};
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -49,7 +49,7 @@ pub fn compression_of(
     };
     let strategies = match strategies {
         [] => published()?,
-        typed => typed.iter().map(|text| strategy(text)).collect::<Result<_>>()?,
+        typed => typed_strategies(typed)?,
     };
     let state = StateModel::new(subject.architecture, settings)?;
     let mut warnings = state.warnings().to_vec();
@@ -63,6 +63,26 @@ pub fn compression_of(
         plan,
         warnings,
     })
+}
+
+/// Each by a name of its own, and none by that of sending everything as it is.
+fn typed_strategies(texts: &[&str]) -> Result<Vec<Strategy>> {
+    let mut all: Vec<Strategy> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let one = strategy(text)?;
+        let refused = |what: String| Err(Error::setting("strategy", what));
+        if one.name.is_empty() {
+            return refused(format!("{text:?} has no name; write zip=lossless:1.3:478GB/s"));
+        }
+        if one.name == AS_IT_IS {
+            return refused(format!("{AS_IT_IS:?} is what sends everything as it is; give another name"));
+        }
+        if all.iter().any(|known| known.name == one.name) {
+            return refused(format!("{:?} is given twice; leave one out or name it otherwise", one.name));
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 /// `zip=lossless:1.3:478GB/s:0`

@@ -54,6 +54,10 @@ pub fn simulation_of(
     let state = StateModel::new(subject.architecture, settings)?;
     let block = named.trace.block_tokens();
     let tiers: Vec<StoreTier> = tiers.iter().map(|text| tier(text, &state, block)).collect::<Result<_>>()?;
+    if let Some(name) = twice(&tiers) {
+        let what = format!("{name:?} is given twice; leave one out or name it otherwise");
+        return Err(Error::setting("tier", what));
+    }
     let simulation = simulate(&Replay {
         trace: &named.trace,
         state: &state,
@@ -69,6 +73,14 @@ pub fn simulation_of(
         simulation,
         warnings: state.warnings().iter().cloned().chain(too_long(subject, &named.trace)).collect(),
     })
+}
+
+fn twice(tiers: &[StoreTier]) -> Option<&str> {
+    let names = || tiers.iter().map(|tier| tier.name.as_str());
+    names()
+        .enumerate()
+        .find(|(place, name)| names().take(*place).any(|before| before == *name))
+        .map(|(_, name)| name)
 }
 
 /// Says how many requests the model could not run.
@@ -143,5 +155,8 @@ fn tier(text: &str, state: &StateModel, block: Tokens) -> Result<StoreTier> {
     } else {
         Some(Bytes::given(size).map_err(|_| form())?)
     };
+    if name.trim().is_empty() {
+        return Err(Error::setting("tier", format!("{text:?} has no name; write gpu=40GB")));
+    }
     Ok(StoreTier { name: name.trim().to_owned(), capacity_bytes })
 }
