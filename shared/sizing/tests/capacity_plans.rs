@@ -8,7 +8,7 @@ use kvscope_sizing::hardware::find_gpu;
 use kvscope_sizing::plan::{
     CapacityPlan, CapacityQuestion, MemoryQuestion, Mix, Moving, Subject, WrongFormula, capacity,
 };
-use kvscope_sizing::{Bytes, Result, Settings, Tokens, find_entry};
+use kvscope_sizing::{Bytes, MlaStorage, Result, Settings, Tokens, find_entry};
 
 /// Eight H100, all of whose memory is taken.
 fn memory(id: &str) -> MemoryQuestion<'static> {
@@ -89,10 +89,57 @@ fn what_an_engine_really_keeps_is_no_wrong_formula() {
     };
     assert_eq!(full(EngineKind::SgLang), []);
     let [one] = full(EngineKind::Logical).try_into().unwrap();
-    assert_eq!(one.bytes_per_request.get(), 62 * 8192 * 100_000);
+    assert_eq!(one.bytes_per_request.get(), 62 * 8192 * 100_000 / 8);
     // What is full attention in every layer is sized right by it, whatever an engine rounds.
     let own = plan("llama-3.1-70b", EngineKind::Vllm, &on_eight(), 100).unwrap().wrong_formulas;
     assert!(own.iter().all(|wrong| !wrong.taken_for.contains("full attention")), "{own:?}");
+}
+
+/// DeepSeek-V2 as an engine without latents keeps it: 128 heads of 192 + 128 values in bf16 on 8 ranks, 60 layers: 614,400 B a token.
+/// What an engine does with latents changes no formula, and what such an engine holds is what the formula admits.
+#[test]
+fn formulas_divide_by_ranks_as_what_they_take_the_model_for() {
+    let of = |settings: &Settings| plan("deepseek-v2", EngineKind::Logical, settings, 10_000).unwrap();
+    let expanded = Settings { mla_storage: Some(MlaStorage::Expanded), ..on_eight() };
+    let formula = |plan: &CapacityPlan| {
+        plan.wrong_formulas.iter().find(|wrong| wrong.taken_for.contains("real keys")).cloned()
+    };
+    let taken = formula(&of(&on_eight())).unwrap();
+    assert_eq!(taken.bytes_per_request.get(), 60 * 16 * 320 * 2 * 10_000);
+    assert_eq!(Some(taken.admits), of(&expanded).at[0].requests);
+    assert_eq!(formula(&of(&expanded)), None, "it is right there");
+}
+
+/// SGLang keeps the rows of DeepSeek-V4's compressors once: requests and that are what the memory holds.
+#[test]
+fn what_stands_once_is_no_requests() {
+    let plan = plan("deepseek-v4-flash", EngineKind::SgLang, &on_eight(), 65_536).unwrap();
+    let at = &plan.at[0];
+    let (each, once) = (at.bytes_per_request_and_gpu.get(), at.once_bytes_per_gpu.get());
+    let (room, requests) = (plan.memory.state_bytes.unwrap().get(), at.requests.unwrap());
+    assert!(once > 2_000_000_000, "{once}");
+    assert!(
+        (requests + 8) * each + once > room && requests * each + once <= room,
+        "{requests} {each} {once}"
+    );
+}
+
+/// The unmoved answer lies between those of a tenth more and less memory, of engines that divide it and of those that admit few.
+#[test]
+fn a_tenth_of_the_memory_moves_the_engines_own_answer() {
+    for (id, kind, settings) in [
+        ("qwen3.6-27b", EngineKind::SgLang, on_eight()),
+        ("deepseek-v4-flash", EngineKind::SgLang, on_eight()),
+        ("mixtral-8x7b", EngineKind::LlamaCpp, Settings::default()),
+    ] {
+        let plan = plan(id, kind, &settings, 8192).unwrap();
+        let requests = plan.at[0].requests.unwrap();
+        let row = plan.sensitivities.iter().find(|row| row.input == "memory").unwrap();
+        let more = MemoryQuestion { memory: Some(Bytes::new(88_000_000_000)), ..memory(id) };
+        let right = asked(id, kind, &settings, 8192, more).unwrap().at[0].requests.unwrap();
+        assert_eq!(row.with_more, Some(right as f64), "{id}");
+        assert!(row.with_less.unwrap() <= requests as f64, "{id}: {row:?}");
+    }
 }
 
 /// vLLM counts 2 × 8,192 tokens in flight of each of Gemma 3's windows; the plan says so, and which GPU was taken.

@@ -1,7 +1,7 @@
 //! Capacity under an engine's accounting, by inversion of what it reserves.
 
 use super::reserved::of_requests;
-use super::{Figure, Quantity, Query, Served, profile, reserved_bytes, reserved_curve};
+use super::{Figure, Quantity, Query, Served, profile, request_groups, reserved_bytes, reserved_curve};
 use crate::capacity::LargestContext;
 use crate::settings::Settings;
 use crate::size::StateModel;
@@ -80,6 +80,40 @@ impl Room<'_> {
             return self.state.largest_batch(self.memory, context);
         }
         largest_batch_in(&self.query, self.memory, context)
+    }
+}
+
+/// What requests of one length take on one rank.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Taken {
+    /// Bytes of one request more.
+    pub(crate) each: Bytes,
+    /// Bytes that stand beside any number of them.
+    pub(crate) once: Bytes,
+}
+
+impl Room<'_> {
+    /// What requests of `context` tokens take: the difference that one more makes in each group of ranks with requests of its own.
+    ///
+    /// # Errors
+    ///
+    /// Settings that do not fit the model, or an overflow.
+    pub(crate) fn taken(&self, context: Tokens) -> Result<Taken> {
+        if self.is_dense() {
+            return Ok(Taken { each: self.state.resident(context, 1)?, once: Bytes::ZERO });
+        }
+        let groups = request_groups(self.query.engine.kind(), self.query.settings);
+        let of = |requests: u64| {
+            let asked = Query { context: Some(context), batch: requests, ..self.query.clone() };
+            let settings = of_requests(&asked)?;
+            reserved_bytes(&Query { settings: &settings, ..asked })
+        };
+        let one = of(groups)?;
+        // A launch may be for one request alone.
+        let more =
+            of(2 * groups).ok().and_then(|two| two.get().checked_sub(one.get())).filter(|more| *more > 0);
+        let each = Bytes::new(more.unwrap_or(one.get()).min(one.get()));
+        Ok(Taken { each, once: Bytes::new(one.get() - each.get()) })
     }
 }
 

@@ -29,8 +29,8 @@ mod trtllm;
 mod unused;
 mod vllm;
 
-pub(crate) use fit::reserved_each;
 pub use fit::{Room, largest_batch_in, largest_context_in, settings_in};
+pub(crate) use fit::{Taken, reserved_each};
 pub use fit_notes::{Bound, Launch};
 pub use name::{Engine, EngineKind, Version};
 pub use quantity::{Figure, Quantity};

@@ -8,10 +8,12 @@ pub use mixed::MixCapacity;
 
 use super::memory::{Memory, MemoryQuestion};
 use super::mix::Mix;
-use super::wrong::{WrongFormula, wrong_formulas};
+use super::wrong::{Right, WrongFormula, wrong_formulas};
 use super::{Moving, Sensitivity, Subject, sensitivities, sensitivity};
 use crate::architecture::Architecture;
-use crate::engine::{Engine, EngineKind, Query, Room, assumptions, ranks, request_groups, reserved_each};
+use crate::engine::{
+    Engine, EngineKind, Query, Room, Taken, assumptions, ranks, request_groups, reserved_each,
+};
 use crate::settings::Settings;
 use crate::size::StateModel;
 use crate::state::counted;
@@ -84,8 +86,10 @@ pub struct CapacityPlan {
 pub struct CapacityAt {
     /// Tokens of each.
     pub context: Tokens,
-    /// Bytes of one request on one GPU.
+    /// Bytes that one request more takes on one GPU.
     pub bytes_per_request_and_gpu: Bytes,
+    /// Bytes of a GPU's state that stand beside any number of requests.
+    pub once_bytes_per_gpu: Bytes,
     /// Requests at once on all GPUs; null where a request holds nothing.
     pub requests: Option<u64>,
     /// The same for each GPU.
@@ -150,9 +154,8 @@ pub fn capacity(subject: &Subject<'_>, question: &CapacityQuestion<'_>) -> Resul
     let at = at.collect::<Result<Vec<_>>>()?;
     let frontier = asking.frontier(limit)?;
     let mix = question.mix.as_ref().map(|mix| asking.mix(mix, &frontier)).transpose()?;
-    let first = question.contexts.first().copied();
-    let wrong = match (first, held) {
-        (Some(n), Some(room)) => asking.wrong(subject, settings, n, room)?,
+    let wrong = match (at.first(), held) {
+        (Some(first), Some(room)) => asking.wrong(subject, settings, first, room)?,
         _ => Vec::new(),
     };
     let moved = || at.first().map_or_else(Vec::new, |at| asking.sensitivities(&memory, at));
@@ -252,12 +255,12 @@ impl Asking<'_> {
         Room { query: self.query.clone(), state: self.state, memory }
     }
 
-    /// Bytes of one request on one GPU.
-    fn one(&self, n: Tokens) -> Result<Bytes> {
-        Ok(self.each(&[n])?.into_iter().next().unwrap_or_default())
+    /// What requests of one length take on one GPU.
+    fn taken(&self, n: Tokens) -> Result<Taken> {
+        self.room(Bytes::ZERO).taken(n)
     }
 
-    /// The same of requests of several lengths.
+    /// Bytes of one request, of several lengths.
     fn each(&self, lengths: &[Tokens]) -> Result<Vec<Bytes>> {
         if self.query.engine.is_dense(self.query.settings) {
             return lengths.iter().map(|n| self.state.resident(*n, 1)).collect();
@@ -271,7 +274,10 @@ impl Asking<'_> {
     }
 
     fn requests(&self, n: Tokens) -> Result<Option<u64>> {
-        let Some(memory) = self.memory else { return Ok(Some(0)) };
+        self.memory.map_or(Ok(Some(0)), |memory| self.requests_in(memory, n))
+    }
+
+    fn requests_in(&self, memory: Bytes, n: Tokens) -> Result<Option<u64>> {
         let of_one = self.room(memory).largest_batch(n)?;
         of_one.map(|requests| self.on_all(requests)).transpose()
     }
@@ -289,9 +295,11 @@ impl Asking<'_> {
             let what = "more than can be counted for all GPUs; give what one costs an hour";
             return Err(Error::setting("price", what));
         }
+        let taken = self.taken(n)?;
         Ok(CapacityAt {
             context: n,
-            bytes_per_request_and_gpu: self.spread.share(self.one(n)?),
+            bytes_per_request_and_gpu: self.spread.share(taken.each),
+            once_bytes_per_gpu: self.spread.share(taken.once),
             requests,
             requests_per_gpu: requests.map(|requests| requests as f64 / count as f64),
             price_per_request_hour: price
@@ -310,36 +318,37 @@ impl Asking<'_> {
         points.collect()
     }
 
-    /// Formulas know nothing of ranks: what the engine keeps of a request on one GPU, and the room there, are brought to the
-    /// bytes of a whole model by what ranks divide or double of the logical ones.
+    /// What formulas make of one group of ranks, each as ranks would divide what it keeps.
     fn wrong(
         &self,
         subject: &Subject<'_>,
         settings: &Settings,
-        n: Tokens,
+        first: &CapacityAt,
         room: Bytes,
     ) -> Result<Vec<WrongFormula>> {
-        let alone = Settings { tp: None, pp: None, dcp: None, ..settings.clone() };
-        let logical = StateModel::new(subject.architecture, &alone)?.resident(n, 1)?;
+        let Some(requests) = first.requests else { return Ok(Vec::new()) };
         // Ranks that the engine does not have divide nothing, nor do those of other groups.
         let divided = match self.query.engine.kind() {
-            EngineKind::LlamaCpp => alone.clone(),
+            EngineKind::LlamaCpp => Settings { tp: None, pp: None, dcp: None, ..settings.clone() },
             _ => Settings { tp: settings.tp.map(|tp| tp / self.groups), ..settings.clone() },
         };
-        let dense = Query::new(subject.architecture, Engine::newest(EngineKind::Logical), &divided)?;
-        let on_gpu = reserved_each(&dense, &[n])?.first().map_or(1, |bytes| bytes.get().max(1));
-        let of_all = |bytes: Bytes, times: u64| {
-            let scaled = u128::from(bytes.get()) * u128::from(logical.get()) / u128::from(on_gpu);
-            let all = scaled.checked_mul(times.into()).and_then(|all| u64::try_from(all).ok());
-            all.map(Bytes::new).ok_or_else(|| Error::overflow("state of all GPUs"))
+        let taken = self.taken(first.context)?;
+        let groups = self.replicas * self.groups;
+        let right = Right {
+            each: taken.each,
+            room: Bytes::new(room.get().saturating_sub(taken.once.get())),
+            requests: requests / groups,
+            groups,
         };
-        wrong_formulas(
-            subject,
-            &alone,
-            n,
-            of_all(self.one(n)?, 1)?,
-            of_all(room, self.replicas * self.groups)?,
-        )
+        let mut all = wrong_formulas(subject, &divided, first.context, right)?;
+        for formula in &mut all {
+            for bytes in
+                [&mut formula.bytes_per_request, &mut formula.wasted_bytes, &mut formula.overcommitted_bytes]
+            {
+                *bytes = self.spread.share(*bytes);
+            }
+        }
+        Ok(all)
     }
 
     /// What was assumed, and what stands beside requests of these lengths: whatever bounds them besides the memory, and how
@@ -380,17 +389,13 @@ impl Asking<'_> {
             ("context", at.context.get() as f64),
             ("bytes of a request", 1.0),
         ];
-        let (groups, spread) = ((self.replicas * self.groups) as f64, self.spread.parts());
         sensitivities(&inputs, |of| {
             let left = of[0] * of[1].min(1.0) - of[2] - of[3] - of[4];
-            let n = sensitivity::tokens(of[5])?;
-            let one = if n == at.context {
-                bytes(at.bytes_per_request_and_gpu)
-            } else {
-                bytes(self.one(n).ok()?) / spread
-            };
-            let one = one * of[6];
-            (one > 0.0).then(|| groups * (left / one).floor().max(0.0))
+            // Requests of more bytes are as many as fit less memory.
+            let room = sensitivity::count((left / of[6]).max(0.0))?;
+            let room = self.spread.held(Bytes::new(room)).ok()?;
+            let requests = self.requests_in(room, sensitivity::tokens(of[5])?).ok()??;
+            Some(requests as f64)
         })
     }
 }

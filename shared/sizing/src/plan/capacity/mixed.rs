@@ -28,13 +28,14 @@ impl Asking<'_> {
     /// than it admits.
     pub(super) fn mix(&self, mix: &Mix, frontier: &[FrontierPoint]) -> Result<MixCapacity> {
         let lengths: Vec<Tokens> = mix.lengths().collect();
-        let bytes = self.each(&lengths)?;
+        let once = lengths.first().map_or(Ok(Bytes::ZERO), |n| Ok(self.taken(*n)?.once))?;
+        let bytes = self.beside(&lengths, once)?;
         let count = lengths.len() as f64;
         let of_all = |of: &dyn Fn(usize) -> f64| (0..lengths.len()).map(of).sum::<f64>() / count;
         let mean_bytes = of_all(&|index| bytes[index].get() as f64);
-        let memory = self.memory.map_or(0, Bytes::get) as f64;
+        let memory = self.memory.map_or(0, Bytes::get).saturating_sub(once.get()) as f64;
         let most = self.most_requests(&lengths)?;
-        let fewer = self.fewer(frontier, most)?;
+        let fewer = self.fewer(frontier, most, once)?;
         let mean_taken = of_all(&|index| bytes[index].get() as f64 * times_fewer(&fewer, lengths[index]));
         let by_memory = (mean_taken > 0.0).then(|| (memory / mean_taken).floor());
         let by_memory = by_memory.map(crate::cost::whole).transpose()?;
@@ -52,6 +53,12 @@ impl Asking<'_> {
         })
     }
 
+    /// Bytes of one request of each length, beside what stands once.
+    fn beside(&self, lengths: &[Tokens], once: Bytes) -> Result<Vec<Bytes>> {
+        let each = self.each(lengths)?.into_iter();
+        Ok(each.map(|bytes| Bytes::new(bytes.get().saturating_sub(once.get()))).collect())
+    }
+
     /// Requests that a group admits at most in this memory, where that and not the memory bounds the shortest.
     fn most_requests(&self, lengths: &[Tokens]) -> Result<Option<u64>> {
         let Some((memory, shortest)) = self.memory.zip(lengths.iter().min()) else { return Ok(None) };
@@ -62,16 +69,23 @@ impl Asking<'_> {
 
     /// At lengths of the frontier, how many times fewer requests the engine holds than the memory has bytes for. Those that as many
     /// requests as are admitted have are no measure of that.
-    fn fewer(&self, frontier: &[FrontierPoint], most: Option<u64>) -> Result<Vec<(Tokens, f64)>> {
-        let Some(memory) = self.memory else { return Ok(Vec::new()) };
+    fn fewer(
+        &self,
+        frontier: &[FrontierPoint],
+        most: Option<u64>,
+        once: Bytes,
+    ) -> Result<Vec<(Tokens, f64)>> {
+        let Some(memory) = self.memory.and_then(|memory| memory.get().checked_sub(once.get())) else {
+            return Ok(Vec::new());
+        };
         let lengths: Vec<Tokens> = frontier.iter().map(|point| point.context).collect();
-        let bytes = self.each(&lengths)?;
+        let bytes = self.beside(&lengths, once)?;
         let points = frontier.iter().zip(bytes).filter_map(|(point, bytes)| {
             let held = point.requests? / self.replicas / self.groups;
             if held == 0 || most.is_some_and(|most| held >= most) {
                 return None;
             }
-            let fitting = memory.get().checked_div(bytes.get())?;
+            let fitting = memory.checked_div(bytes.get())?;
             // What a pool has once may take the place of one request.
             let is_full = held.saturating_add(1) >= fitting;
             Some((point.context, if is_full { 1.0 } else { fitting as f64 / held as f64 }))

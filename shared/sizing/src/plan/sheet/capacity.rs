@@ -32,7 +32,7 @@ impl CapacityPlan {
             tables,
             moved: all,
             worked: self.worked(units),
-            notes: Vec::new(),
+            notes: self.notes(units),
         }
     }
 
@@ -181,11 +181,11 @@ impl CapacityPlan {
     fn wrong_table(&self, units: UnitSystem) -> SheetTable {
         let columns = vec![
             text("taken for", "taken_for"),
-            figure("a request", "bytes_per_request"),
+            figure("a request on each GPU", "bytes_per_request"),
             figure("factor", "factor"),
             figure("admits", "admits"),
-            figure("wasted", "wasted_bytes"),
-            figure("overcommitted", "overcommitted_bytes"),
+            figure("wasted on each", "wasted_bytes"),
+            figure("overcommitted on each", "overcommitted_bytes"),
         ];
         let mut table = SheetTable::new("What a wrong formula would admit", columns);
         for formula in &self.wrong_formulas {
@@ -199,6 +199,12 @@ impl CapacityPlan {
             ]);
         }
         table
+    }
+
+    fn notes(&self, units: UnitSystem) -> Vec<String> {
+        let once = self.at.first().map_or(Bytes::ZERO, |at| at.once_bytes_per_gpu);
+        let what = format!("{} of each GPU's state stand beside any number of requests", once.display(units));
+        (once > Bytes::ZERO && self.memory.does_not_fit.is_none()).then_some(what).into_iter().collect()
     }
 
     fn worked(&self, units: UnitSystem) -> Vec<(String, String)> {
@@ -215,12 +221,16 @@ impl CapacityPlan {
         );
         let mut lines = vec![("state on each GPU".to_owned(), room)];
         if let (Some(state), Some(at)) = (memory.state_bytes, self.at.first()) {
+            let once = at.once_bytes_per_gpu;
+            let beside = match once {
+                Bytes::ZERO => shown(state),
+                _ => format!("({} − {} that stand once)", shown(state), shown(once)),
+            };
             lines.push((
                 "requests".to_owned(),
                 format!(
-                    "as many as the accounting of {} puts into {}: about {} ÷ {} × {} = {}",
+                    "as many as the accounting of {} puts into {}: about {beside} ÷ {} × {} = {}",
                     self.engine,
-                    shown(state),
                     shown(state),
                     shown(at.bytes_per_request_and_gpu),
                     self.groups_of_requests(),
