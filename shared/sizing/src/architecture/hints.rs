@@ -16,4 +16,8 @@ pub(crate) struct EngineHints {
     pub(crate) widened_heads: bool,
     /// `max_window_layers`, given or the class's default.
     pub(crate) max_window_layers: Option<Fact>,
+    /// Of the draft layers behind the model's in `layer_types`, which have a window.
+    pub(crate) padded_windows: Vec<bool>,
+    /// Of those in `mtp_layer_types`.
+    pub(crate) mtp_windows: Vec<bool>,
 }

@@ -474,6 +474,15 @@ fn listed_length(
     Ok(total)
 }
 
+/// Of a list of layer kinds, from `first` on, which have a window; none where there is no such list.
+pub(super) fn draft_windows(fields: &Fields<'_>, key: &str, first: usize) -> Result<Vec<bool>> {
+    let Some((_, list)) = fields.list(key)? else { return Ok(Vec::new()) };
+    let is_window = |name: &Value| {
+        name.as_str().and_then(kind_of_name).is_some_and(|kind| matches!(kind, LayerKind::Sliding))
+    };
+    Ok(list.iter().skip(first).map(is_window).collect())
+}
+
 fn too_short(path: &str, length: usize, count: &Fact) -> Error {
     Error::field(
         path,

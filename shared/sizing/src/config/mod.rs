@@ -126,7 +126,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
         model_type: fields.model_type().map(str::to_owned),
         architectures: architectures(&fields)?,
         plain_heads: shapes::plain_heads(&fields),
-        hints: hints(&fields)?,
+        hints: hints(&fields, drafts.len())?,
         experts: weights::expert_count(&fields)?,
         mamba_chunk: layers::mamba_chunk(&fields, &drafts)?,
         encoder_layers: layers::encoder_layers(&fields, &drafts)?,
@@ -143,7 +143,7 @@ fn read_object(value: &Value, doubts: Doubts, unknown: Unknown) -> Result<Archit
     Ok(Architecture::new(drafts, facts, warnings))
 }
 
-fn hints(fields: &Fields<'_>) -> Result<EngineHints> {
+fn hints(fields: &Fields<'_>, layers: usize) -> Result<EngineHints> {
     let is_on = |key| Ok(fields.flag(key)?.is_some_and(|(_, on)| on));
     Ok(EngineHints {
         asks_for_window_pool: matches!(fields.flag("is_hybrid_swa"), Ok(Some((_, true)))),
@@ -151,6 +151,8 @@ fn hints(fields: &Fields<'_>) -> Result<EngineHints> {
         latents_as_heads: false,
         widened_heads: is_on("new_decoder_architecture")?,
         max_window_layers: kinds::first_with_window(fields)?,
+        padded_windows: kinds::draft_windows(fields, "layer_types", layers)?,
+        mtp_windows: kinds::draft_windows(fields, "mtp_layer_types", 0)?,
     })
 }
 

@@ -1,6 +1,6 @@
 //! What the launch of a server decides before its pools are sized.
 
-use super::{classes, requests};
+use super::{classes, default_length, requests};
 use crate::engine::Query;
 use crate::engine::gpu::{Family, Gpu};
 use crate::engine::shard::Split;
@@ -37,6 +37,8 @@ pub(super) struct Launch {
     pub(super) is_sm100: bool,
     /// Requests of all groups, where they are set.
     pub(super) requests: Option<u64>,
+    /// Tokens of the longest request, which a pool has slots for that keeps no bytes of them (`_zero_kv_max_tokens`).
+    pub(super) context_tokens: u64,
     /// Whether this version can size DeepSeek-V4's window pool by its requests (0.5.21 and later).
     pub(super) caps_v4: bool,
 }
@@ -71,6 +73,7 @@ impl Launch {
             blackwell: gpu.is_blackwell(),
             is_sm100: gpu.family == Family::Sm100,
             requests: settings.max_running_requests.or_else(|| default_requests(query)),
+            context_tokens: settings.max_model_len.unwrap_or_else(|| default_length(query.architecture)),
             caps_v4: query.engine.at_least(&[0, 5, 21]),
         }
     }

@@ -12,6 +12,7 @@ mod length;
 mod pool;
 mod rank;
 mod requests;
+mod served;
 mod serving;
 mod slots;
 mod uniform;
@@ -63,6 +64,7 @@ impl<'q> SgLangPlan<'q> {
         let launch = Launch::new(query);
         checks::launch(query, &launch)?;
         warnings.extend(classes::page_warning(query.architecture, query.settings, &launch));
+        warnings.extend(served::warning(query.architecture));
         warnings.extend(launch::requests_warning(query, &launch));
         warnings.extend(classes::warnings(query.architecture));
         if query.settings.max_model_len.is_none() {

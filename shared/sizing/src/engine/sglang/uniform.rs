@@ -8,7 +8,7 @@ use crate::growth::Growth;
 use crate::mixer::Mixer;
 use crate::settings::Settings;
 use crate::units::exact_digits;
-use crate::{Bytes, BytesPerToken, Error, Result, group_digits};
+use crate::{Bytes, BytesPerToken, Result, group_digits};
 
 /// Bytes of one token, over all layers of the rank.
 #[derive(Clone, Debug)]
@@ -85,11 +85,8 @@ impl UniformPool {
     }
 
     pub(super) fn of_budget(&self, available: u64, launch: &Launch) -> Result<PoolTokens> {
-        let cell = self.cell()?.get();
-        if cell == 0 {
-            return Err(Error::setting("available_kv_bytes", "no layer of this model keeps tokens"));
-        }
-        Ok(PoolTokens::of_full(aligned(available / cell, launch.page)))
+        let tokens = available.checked_div(self.cell()?.get()).unwrap_or(launch.context_tokens);
+        Ok(PoolTokens::of_full(aligned(tokens, launch.page)))
     }
 
     pub(super) fn budget(&self, tokens: PoolTokens) -> Result<PoolParts> {

@@ -91,15 +91,7 @@ impl Setup<'_> {
     fn without_export(&self) -> Result<Otherwise> {
         let triton = GdnPrefillBackend::Triton;
         let settings = Settings { gdn_prefill_backend: Some(triton), ..self.settings.clone() };
-        let other = Setup {
-            architecture: self.architecture,
-            settings: &settings,
-            rules: self.rules,
-            engine: self.engine,
-            gpu: self.gpu,
-            model_dtype: self.model_dtype,
-            cache_mode: self.cache_mode,
-        };
+        let other = Setup { settings: &settings, ..*self };
         let blocks = other.align()?;
         Ok(Otherwise { block: blocks.attention, state_page: blocks.state_page })
     }

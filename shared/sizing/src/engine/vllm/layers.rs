@@ -47,11 +47,11 @@ impl Setup<'_> {
             }
         }
         let drafts = usize::try_from(self.settings.draft_layers.unwrap_or(0)).unwrap_or(usize::MAX);
-        if drafts > 0 {
-            let first = self.architecture.layer_count();
-            let layers: Vec<usize> = (first..first + drafts).collect();
-            for spec in self.specs(&self.draft_mixer()?, blocks)? {
-                add(&mut sets, spec, &layers);
+        let first = self.architecture.layer_count();
+        let of_drafts = self.for_drafts();
+        for index in 0..drafts {
+            for spec in of_drafts.specs(&self.draft_mixer(index)?, blocks)? {
+                add(&mut sets, spec, &[first + index]);
             }
         }
         for set in &mut sets {
@@ -59,26 +59,6 @@ impl Setup<'_> {
             set.layers.sort_unstable();
         }
         Ok(sets)
-    }
-
-    /// The mixer of a draft (MTP) layer: the window alone for DeepSeek-V4, a window for MiMo-V2, else the last layer
-    /// that keeps every token, with index keys of its own.
-    fn draft_mixer(&self) -> Result<Mixer> {
-        let windowed = self.architecture.model_type().is_some_and(|class| class.starts_with("mimo_v2"));
-        let classes = self.architecture.classes();
-        let mixers = || classes.iter().rev().flat_map(|class| &class.mixers);
-        let found = mixers().find_map(|mixer| match mixer {
-            Mixer::Compressed(attention) => {
-                Some(Mixer::Compressed(CompressedAttention { compression: None, ..attention.clone() }))
-            }
-            Mixer::Sliding { .. } if windowed => Some(mixer.clone()),
-            Mixer::Full(_) | Mixer::IndexedFull(..) | Mixer::Mla(_) if !windowed => Some(mixer.clone()),
-            Mixer::Dsa { index: Some(_), .. } => Some(mixer.clone()),
-            _ => None,
-        });
-        found.ok_or_else(|| {
-            Error::setting("draft_layers", "this model has no layer that a draft layer copies")
-        })
     }
 
     fn specs(&self, mixer: &Mixer, blocks: Blocks) -> Result<Vec<Spec>> {

@@ -8,12 +8,14 @@ mod capacity;
 mod checkpoint;
 mod checks;
 mod classes;
+mod drafts;
 mod formats;
 mod group;
 mod layers;
 mod length;
 mod lines;
 mod modes;
+mod own_dtype;
 mod packed;
 mod padding;
 mod parts;
@@ -41,12 +43,13 @@ use checkpoint::Checkpoint;
 use group::{Grouping, Policy};
 use layers::{Blocks, LayerSet};
 pub(super) use length::default_length;
+use own_dtype::{LayersOf, keeps_own_dtype};
 use ranks::Ranks;
 use rules::{FitCheck, PackedBlock, Rules};
 use spec::Flight;
 
 /// The model and the settings, with what the engine assumes where nothing is set.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Setup<'q> {
     architecture: &'q Architecture,
     settings: &'q Settings,
@@ -55,6 +58,15 @@ struct Setup<'q> {
     gpu: Gpu,
     model_dtype: StateFormat,
     cache_mode: MambaCacheMode,
+    /// Whether K/V heads are in the model's dtype, whatever is set.
+    own_dtype: bool,
+}
+
+impl Setup<'_> {
+    /// The same for draft layers.
+    fn for_drafts(&self) -> Self {
+        Self { own_dtype: keeps_own_dtype(self.architecture, self.engine, LayersOf::Drafts), ..*self }
+    }
 }
 
 /// What vLLM plans at start-up.
@@ -104,6 +116,7 @@ impl<'q> VllmPlan<'q> {
             gpu: Gpu::of(settings),
             model_dtype: dtype_in(architecture, EngineKind::Vllm).format,
             cache_mode: modes::cache_mode(architecture, settings, rules, &mut warnings)?,
+            own_dtype: keeps_own_dtype(architecture, &query.engine, LayersOf::Model),
         };
         warnings.extend(setup.gpu.warning(settings, "chooses back ends, blocks and batches"));
         setup.warn(&mut warnings);
@@ -297,6 +310,7 @@ impl Setup<'_> {
     fn warn(&self, warnings: &mut Vec<Warning>) {
         warnings.extend(self.class_warnings());
         warnings.extend(self.window_warning());
+        warnings.extend(self.own_dtype_warning());
         if self.engine.at_least(&[0, 20, 1]) && !self.engine.at_least(&[0, 20, 2]) {
             let what = "0.20.0 prints the tokens of the pool by its groups and 0.20.2 by its requests; which of them 0.20.1 \
                         prints is not known, and the former is taken";

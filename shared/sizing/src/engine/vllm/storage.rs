@@ -83,8 +83,13 @@ impl Setup<'_> {
 
     /// The format of K or V of heads, of which `own` is the setting.
     pub(super) fn side_format(&self, own: Option<KvFormat>) -> KvFormat {
+        // A scheme of compressed-tensors reaches layers by their quantisation, whatever the cache's format is.
+        let of_modelopt = |asked: CheckpointKv| asked.exporter == Exporter::Modelopt;
+        if self.own_dtype && self.architecture.checkpoint_kv().is_none_or(of_modelopt) {
+            return self.model_dtype.into();
+        }
         let by_default = || heads_by_default(self.architecture, self.engine);
-        let set = own.or(self.settings.kv_dtype).filter(|_| !self.forces_checkpoint());
+        let set = own.or(self.settings.kv_dtype).filter(|_| !self.forces_checkpoint() && !self.own_dtype);
         set.unwrap_or_else(by_default)
     }
 
