@@ -368,7 +368,7 @@ fn a_class_that_a_release_has_not_yet_is_told_by_its_type() {
 }
 
 /// Up to 0.31 `MiMoV2Attention` is handed no cache configuration, so `--kv-cache-dtype fp8` changes nothing: 9 full layers × 4 × (192 + 128)
-/// values of two bytes are 23,040 B; so it is with Falcon in every version, and with Baichuan's ALiBi.
+/// values of two bytes are 23,040 B; so it is with Falcon in every version, and with Baichuan's `ALiBi`.
 #[test]
 fn layers_that_are_told_no_format_keep_the_models_dtype() {
     let fp8 = [("kv_dtype", "fp8"), ("max_model_len", "32768"), ("max_num_batched_tokens", "8192")];
@@ -381,8 +381,8 @@ fn layers_that_are_told_no_format_keep_the_models_dtype() {
         (figure(architecture, engine, &fp8, "slope_bytes_per_token"), told)
     };
     let mimo = catalogued("mimo-v2-flash");
-    assert_eq!(slope(&mimo, "vllm@0.29"), (23040.0, true));
-    assert_eq!(slope(&mimo, "vllm@0.32"), (11520.0, false));
+    assert_eq!(slope(&mimo, "vllm@0.29"), (23_040.0, true));
+    assert_eq!(slope(&mimo, "vllm@0.32"), (11_520.0, false));
     let baichuan = |class: &str, hidden: u64| {
         read_config(&format!(
             r#"{{"architectures": [{class:?}], "model_type": "baichuan", "hidden_size": {hidden}, "num_hidden_layers": 40,
@@ -390,9 +390,9 @@ fn layers_that_are_told_no_format_keep_the_models_dtype() {
         ))
         .unwrap()
     };
-    assert_eq!(slope(&baichuan("BaichuanForCausalLM", 5120), "vllm@0.24"), (819200.0, true));
-    assert_eq!(slope(&baichuan("BaichuanForCausalLM", 4096), "vllm@0.24"), (409600.0, false));
-    assert_eq!(slope(&baichuan("BaiChuanForCausalLM", 5120), "vllm@0.24"), (409600.0, false));
+    assert_eq!(slope(&baichuan("BaichuanForCausalLM", 5120), "vllm@0.24"), (819_200.0, true));
+    assert_eq!(slope(&baichuan("BaichuanForCausalLM", 4096), "vllm@0.24"), (409_600.0, false));
+    assert_eq!(slope(&baichuan("BaiChuanForCausalLM", 5120), "vllm@0.24"), (409_600.0, false));
     let falcon = r#"{"model_type": "falcon", "num_hidden_layers": 32, "hidden_size": 4544, "num_attention_heads": 71,
         "multi_query": true, "dtype": "bfloat16"}"#;
     assert_eq!(slope(&read_config(falcon).unwrap(), "vllm@0.33"), (8192.0, true));
