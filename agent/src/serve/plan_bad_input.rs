@@ -207,7 +207,7 @@ fn cost() {
 #[test]
 fn handover() {
     let question = [("model", "qwen3-8b"), ("gpu", "h200"), ("context", "4096"), ("bandwidth", "10GB")];
-    drive("handover", &question, 300);
+    drive("handover", &question, 240);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn what_a_file_should_hold_is_named_with_its_line() {
             row("18446744073709551615", "[7]"),
             "line 1: a prompt of 18,446,744,073,709,551,615 tokens",
         ),
-        ("simulate", &trace, row("512", "[7, 8]"), "line 1: 2 blocks of 512 tokens do not fit 512 tokens"),
+        ("simulate", &trace, row("512", "[7, 8]"), "line 1: 2 blocks of 512 tokens are not those of 512 tokens, which have 1"),
         ("simulate", &trace, row("513", "[1.5]"), "line 1: "),
         ("capacity", &mix, String::new(), "mix: sums to nothing; give at least one length above 0"),
         ("capacity", &mix, "0\n0\n".to_owned(), "mix: sums to nothing; give at least one length above 0"),
