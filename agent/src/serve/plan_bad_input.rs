@@ -289,7 +289,12 @@ fn what_a_file_should_hold_is_named_with_its_line() {
             row("18446744073709551615", "[7]"),
             "line 1: a prompt of 18,446,744,073,709,551,615 tokens",
         ),
-        ("simulate", &trace, row("512", "[7, 8]"), "line 1: 2 blocks of 512 tokens are not those of 512 tokens, which have 1"),
+        (
+            "simulate",
+            &trace,
+            row("512", "[7, 8]"),
+            "line 1: 2 blocks of 512 tokens are not those of 512 tokens, which have 1",
+        ),
         ("simulate", &trace, row("513", "[1.5]"), "line 1: "),
         ("capacity", &mix, String::new(), "mix: sums to nothing; give at least one length above 0"),
         ("capacity", &mix, "0\n0\n".to_owned(), "mix: sums to nothing; give at least one length above 0"),

@@ -31,6 +31,7 @@ mod log_launches;
 mod log_lines;
 mod log_pools;
 mod loops;
+mod model_cost;
 mod offload;
 mod own_names;
 mod owners;

@@ -180,6 +180,8 @@ impl CostOf<'_> {
         for (row, work) in weights.zip(&work.weights) {
             rows.push(of_weights(row, work, n, batch)?);
         }
+        // What a decode step finds made by the prefill.
+        rows.retain(|row| row.flops > 0 || row.weight_read_bytes > Bytes::ZERO);
         for (class, work) in self.architecture.classes().iter().zip(&work.state) {
             rows.extend(self.of_state(class, work, &formats, phase, n, batch)?);
         }
@@ -258,7 +260,12 @@ impl CostOf<'_> {
 }
 
 fn of_weights(row: &ParameterRow, work: &WeightWork, n: Tokens, batch: u64) -> Result<CostRow> {
-    let touched = if row.part == Part::Experts { touched(row, work.tokens(n, batch)?)? } else { row.active };
+    let tokens = work.tokens(n, batch)?;
+    let touched = match row.part {
+        _ if tokens == 0 => 0,
+        Part::Experts => touched(row, tokens)?,
+        _ => row.active,
+    };
     Ok(CostRow {
         part: row.part,
         mixer: row.mixer.clone(),

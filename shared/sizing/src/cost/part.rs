@@ -11,6 +11,8 @@ pub enum Part {
     Embedding,
     /// Matrices before and behind the mixer: queries, keys, values, latents, gates, output.
     Projections,
+    /// Matrices that make the keys and values of cross-attention, once for each token of the encoder's output.
+    EncoderProjections,
     /// Scores and weighted sums over keys and values, latents or entries.
     Core,
     /// Scores of index keys.
@@ -41,6 +43,7 @@ word_record!(
     [
         Embedding,
         Projections,
+        EncoderProjections,
         Core,
         Indexer,
         Compressor,
@@ -61,6 +64,7 @@ impl Part {
         match self {
             Self::Embedding => "embedding",
             Self::Projections => "projections",
+            Self::EncoderProjections => "encoder_projections",
             Self::Core => "core",
             Self::Indexer => "indexer",
             Self::Compressor => "compressor",
@@ -73,6 +77,12 @@ impl Part {
             Self::Streams => "streams",
             Self::Head => "head",
         }
+    }
+
+    /// Whether what its weights do is counted with the state: taps of a convolution, and the decays of a recurrence, which
+    /// are no matrices that a token is multiplied by.
+    pub(super) const fn works_on_state(self) -> bool {
+        matches!(self, Self::Convolution | Self::Recurrence)
     }
 
     /// The part that reads a component of the state.

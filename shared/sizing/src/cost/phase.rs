@@ -1,9 +1,11 @@
 //! The operations of a phase as they grow with the tokens of a request: worked out once, asked at any length.
 
+use super::attention::encoder_tokens;
 use super::{CostOf, Operand, Part, Phase, Span, Stored, Work, product};
 use crate::architecture::LayerClass;
 use crate::mixer::{Generation, Mixer};
 use crate::parameters::ParameterRow;
+use crate::settings::Formats;
 use crate::{Error, Result, Tokens};
 
 /// What a phase of one model computes.
@@ -30,6 +32,8 @@ enum Passed {
     One,
     /// Those of the prompt, or the last of them up to so many.
     Prompt(Option<u64>),
+    /// Those of the encoder's output; none in a decode step, which finds the keys and values made.
+    Encoder(u64),
 }
 
 /// What one part of one mixer does on the state in all layers of a class.
@@ -59,11 +63,16 @@ impl CostOf<'_> {
         let rows = self.parameters.rows.iter().filter(|row| row.active > 0);
         let of_weights = |row: &ParameterRow| {
             let passed = match (phase, row.class) {
+                (Phase::Decode, _) if row.part == Part::EncoderProjections => Passed::Encoder(0),
+                (Phase::Prefill, Some(class)) if row.part == Part::EncoderProjections => {
+                    Passed::Encoder(encoder_tokens_of(&classes[class], &formats)?)
+                }
                 (Phase::Decode, _) | (Phase::Prefill, None) => Passed::One,
                 (Phase::Prefill, Some(class)) => Passed::Prompt(most[class]),
             };
             let stored = self.types.of_part(row.part);
-            Ok(WeightWork { stored, flops_per_token: product(&[2, row.active])?, passed })
+            let flops_per_token = if row.part.works_on_state() { 0 } else { product(&[2, row.active])? };
+            Ok(WeightWork { stored, flops_per_token, passed })
         };
         let weights = rows.map(of_weights).collect::<Result<_>>()?;
         let of_class = |(class, most): (&LayerClass, &Option<u64>)| {
@@ -96,6 +105,15 @@ impl CostOf<'_> {
         let layers = self.architecture.classes().iter().filter(keeps).flat_map(|class| &class.layers);
         layers.copied().max()
     }
+}
+
+/// Tokens of the encoder's output that the layers of a class attend to.
+fn encoder_tokens_of(class: &LayerClass, formats: &Formats) -> Result<u64> {
+    let mut limits = class.mixers.iter().filter_map(|mixer| match mixer {
+        Mixer::Cross { encoder_tokens, .. } => Some(encoder_tokens.as_ref()),
+        _ => None,
+    });
+    limits.next().map_or(Ok(0), |limit| encoder_tokens(formats, limit))
 }
 
 /// The most tokens of a prompt that layers of a class compute: CSA2 behind the last store, those of its window.
@@ -147,6 +165,7 @@ impl WeightWork {
     pub(super) fn tokens(&self, n: Tokens, batch: u64) -> Result<u64> {
         match self.passed {
             Passed::One => Ok(batch),
+            Passed::Encoder(tokens) => product(&[batch, tokens]),
             Passed::Prompt(most) => product(&[batch, n.get().min(most.unwrap_or(u64::MAX))]),
         }
     }

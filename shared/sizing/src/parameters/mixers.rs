@@ -26,9 +26,10 @@ impl Mixer {
                 heads.matrices(shapes, Values::AsKeys)
             }
             Self::Full(heads) => heads.matrices(shapes, Values::Projected),
-            Self::Sliding { heads, .. } | Self::Chunked { heads, .. } | Self::Cross { heads, .. } => {
+            Self::Sliding { heads, .. } | Self::Chunked { heads, .. } => {
                 heads.matrices(shapes, Values::Projected)
             }
+            Self::Cross { heads, .. } => heads.cross_matrices(shapes),
             Self::IndexedFull(heads, index) => {
                 let mut all = heads.matrices(shapes, Values::Projected)?;
                 all.extend(index.matrices(shapes)?);
@@ -66,6 +67,15 @@ impl Heads {
         }
         all.push(Matrix::projection("o", wide(query, v_width)?, hidden));
         Ok(all)
+    }
+}
+
+impl Heads {
+    /// K and V are made of the encoder's output, as wide as the layers.
+    fn cross_matrices(&self, shapes: &WeightShapes) -> Result<Vec<Matrix>> {
+        let all = self.matrices(shapes, Values::Projected)?.into_iter();
+        let of = |matrix: &Matrix| if matrix.makes_state() { Part::EncoderProjections } else { matrix.part };
+        Ok(all.map(|matrix| Matrix { part: of(&matrix), ..matrix }).collect())
     }
 }
 
@@ -195,7 +205,7 @@ impl Recurrent {
                     Matrix::projection("x and z", hidden, 2 * inner),
                     Matrix::projection("dt, B and C", inner, rank + 2 * d_state.get()),
                     Matrix::projection("dt", rank, inner),
-                    Matrix::projection("A", inner, d_state.get()),
+                    Matrix::new(Part::Recurrence, "A", inner, d_state.get()),
                     Matrix::projection("out", inner, hidden),
                 ]
             }

@@ -24,7 +24,8 @@ use product::Matrix;
 pub struct Parameters {
     /// All of them.
     pub total: u64,
-    /// Those that one token is multiplied by: every matrix, of the experts those that it passes. The table of token vectors is
+    /// Those that one token is multiplied by: every matrix, of the experts those that it passes, of cross-attention also those
+    /// that a token of the encoder passes. The table of token vectors is
     /// looked up and does not count; the head does, also where it is that table. A later pass of a loop counts again.
     pub active: u64,
     /// The same by part and kind of layer.
