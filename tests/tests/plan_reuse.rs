@@ -164,7 +164,7 @@ fn bad_input_is_one_sentence() {
         (&["prefix", "qwen3-8b", "--first=1M"], "beyond the"),
         (&["prefix", "qwen3-8b", "--first=10", "--every=0"], "every: "),
         (&["prefix", "qwen3-8b", "--first=10", "--engine=sglang"], "engine: sglang has a row of its own"),
-        (&["compress", "qwen3-8b", "--bandwidth=0GB/s"], "a link of 0 B/s moves nothing"),
+        (&["compress", "qwen3-8b", "--bandwidth=0GB/s"], "a rate of 0 B/s moves nothing"),
         (&["compress", "qwen3-8b", "--bandwidth=1GB/s", "--loss=-1"], "loss: -1 is no loss in points"),
         (&["compress", "qwen3-8b", "--bandwidth=quick"], "bandwidth: \"quick\" is no rate"),
         (&["compress", "qwen3-8b", "--bandwidth=1GB/s", "--slo=soon"], "slo: \"soon\" is no time"),
@@ -175,7 +175,7 @@ fn bad_input_is_one_sentence() {
         ),
         (&["offload", "qwen3-8b", "--tflops=495"], "tier: none is given"),
         (&["offload", "qwen3-8b", "--tflops=0", "--tier=h=1GB/s"], "tflops: 0 is not a number above 0"),
-        (&["offload", "qwen3-8b", "--tflops=495", "--tier=h=0GB/s"], "a link of 0 B/s moves nothing"),
+        (&["offload", "qwen3-8b", "--tflops=495", "--tier=h=0GB/s"], "a rate of 0 B/s moves nothing"),
         (&["simulate", "qwen3-8b", "--synthetic=0", "--tier=gpu=1GB"], "synthetic: 0 requests"),
         (&["simulate", "qwen3-8b", "--synthetic=5", "--tier=gpu=1kB"], "tier: "),
         (

@@ -56,7 +56,7 @@ enum Command {
     Compare(compare::Arguments),
     /// The three layers of metadata that a scheduler or a cache manager reads, as one JSON document
     Describe(describe::Arguments),
-    /// What growth means: capacity, cost, hand-over, scheduling
+    /// What growth means: capacity, cost, prefix reuse, hand-over, offload, compression, scheduling, replays
     Plan(Box<plan::Arguments>),
     /// Published figures beside the computed ones, with a verdict each
     Claims(claims::Arguments),

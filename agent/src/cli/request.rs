@@ -201,6 +201,14 @@ pub(super) fn hide_engines(option: clap::Arg) -> clap::Arg {
     option.hide(is_of_engines)
 }
 
+/// Says so in the help of commands that answer one length.
+pub(super) fn takes_one_context(option: clap::Arg) -> clap::Arg {
+    if option.get_id() != "context" {
+        return option;
+    }
+    option.help("Tokens of each request, one length: 100000, 100K, 128Ki, 1M")
+}
+
 /// The first setting outside `answered` that only an engine accounts for.
 fn engine_setting(settings: &Settings, answered: &[&str]) -> Option<String> {
     let given = serde_json::to_value(settings).expect("settings are numbers and words");

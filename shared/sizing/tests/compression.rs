@@ -193,7 +193,7 @@ fn what_has_no_answer_is_a_sentence() {
     let error = |transfer: &Transfer, strategies: &[Strategy]| {
         plan("qwen3-8b", 1000, transfer, strategies).unwrap_err().to_string()
     };
-    assert_eq!(error(&transfer(0.0), &[]), "bandwidth: a link of 0 B/s moves nothing");
+    assert_eq!(error(&transfer(0.0), &[]), "bandwidth: a rate of 0 B/s moves nothing");
     assert!(error(&transfer(f64::NAN), &[]).starts_with("bandwidth: "));
     assert!(error(&Transfer { slo_seconds: Some(-1.0), ..transfer(1e9) }, &[]).starts_with("slo: "));
     for (ratio, speed, loss) in

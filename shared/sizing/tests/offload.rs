@@ -270,7 +270,7 @@ fn what_has_no_answer_is_a_sentence() {
         flops: [16e9, 0.0],
     };
     let error = |ask: &Ask<'_>| ask.try_plan().unwrap_err().to_string();
-    assert_eq!(error(&ask(1000, tier(0.0, 0.0))), "tier: host: a link of 0 B/s moves nothing");
+    assert_eq!(error(&ask(1000, tier(0.0, 0.0))), "tier: host: a rate of 0 B/s moves nothing");
     assert!(error(&ask(1000, tier(f64::NAN, 1e9))).starts_with("tier: host"));
     assert!(error(&ask(1 << 30, tier(0.0, 1e9))).contains("beyond the 128Ki that the config allows"));
     let slope =

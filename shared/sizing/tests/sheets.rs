@@ -178,7 +178,7 @@ fn tiers_have_names_of_their_own() {
         (&["=50GB/s"][..], "tier: \"=50GB/s\" has no name; write host=50GB/s,15us"),
         (&["a=1GB/s", " a =2GB/s"], "tier: \"a\" is given twice; leave one out or name it otherwise"),
         (&["host"], "tier: \"host\" is not NAME=RATE[,ALPHA[,START]], such as host=50GB/s,15us"),
-        (&["host=0GB/s"], "tier: a link of 0 B/s moves nothing"),
+        (&["host=0GB/s"], "tier: a rate of 0 B/s moves nothing"),
     ] {
         assert_eq!(typed_tiers(texts).unwrap_err().to_string(), sentence);
     }

@@ -3,11 +3,12 @@ use kvscope_sizing::UnitSystem;
 use kvscope_sizing::plan::{CompressionAnswer, Given, Subject, compression_of};
 
 use super::{Around, Asked, text};
-use crate::cli::request::{Accounting, Contexts};
+use crate::cli::request::{Accounting, Contexts, hide_engines, takes_one_context};
 use crate::failure::Failure;
 use crate::model::Model;
 
 #[derive(Args, Debug)]
+#[command(mut_args(hide_engines), mut_args(takes_one_context))]
 pub(super) struct Arguments {
     /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
     #[arg(required = true, value_name = "MODEL")]

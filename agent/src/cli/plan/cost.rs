@@ -3,12 +3,12 @@ use kvscope_sizing::UnitSystem;
 use kvscope_sizing::plan::{CostPlan, Given, Moving, cost_of};
 
 use super::{Around, Asked, text};
-use crate::cli::request::{Accounting, Batch, Contexts, hide_engines};
+use crate::cli::request::{Accounting, Batch, Contexts, hide_engines, takes_one_context};
 use crate::failure::Failure;
 use crate::model::Model;
 
 #[derive(Args, Debug)]
-#[command(mut_args(hide_engines))]
+#[command(mut_args(hide_engines), mut_args(takes_one_context))]
 pub(super) struct Arguments {
     /// Catalogue id, config.json, folder, or - for standard input
     #[arg(value_name = "MODEL")]

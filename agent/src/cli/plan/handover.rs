@@ -1,4 +1,4 @@
-use clap::Args;
+use clap::{Arg, Args};
 use kvscope_sizing::plan::{
     ChosenLink, Given, HandoverPlan, Measured, MeasuredLink, Moving, handover_of, network_links, typed_links,
 };
@@ -7,11 +7,15 @@ use kvscope_sizing::{UnitSystem, Warning};
 use super::cost::TypeChoice;
 use super::measured;
 use super::{Around, Asked, text};
-use crate::cli::request::{Accounting, Contexts};
+use crate::cli::request::{Accounting, Contexts, hide_engines};
 use crate::failure::Failure;
 use crate::model::Model;
 
+/// What a prefill's time is estimated with.
+const OF_ESTIMATE: [&str; 4] = ["efficiency", "weight_dtype", "expert_dtype", "core_dtype"];
+
 #[derive(Args, Debug)]
+#[command(mut_args(hide_engines), mut_args(shows_ranks))]
 pub(super) struct Arguments {
     /// Catalogue id, config.json or GGUF file, folder, or - for standard input
     #[arg(value_name = "MODEL")]
@@ -51,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     blocks: Option<u64>,
     /// Seconds of the prefill, one for each context, measured or published
-    #[arg(long, value_delimiter = ',', value_name = "SECONDS")]
+    #[arg(long, value_delimiter = ',', value_name = "SECONDS", conflicts_with_all = OF_ESTIMATE)]
     prefill_seconds: Vec<f64>,
     /// Percent of the datasheet's rate that a prefill reaches, where no seconds are given
     #[arg(long, default_value_t = 40.0, value_name = "PERCENT")]
@@ -61,6 +65,12 @@ pub(super) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The ranks of an instance are asked for here; nothing else of an engine is.
+fn shows_ranks(option: Arg) -> Arg {
+    let is_hidden = option.is_hide_set() && option.get_id() != "tp";
+    option.hide(is_hidden)
 }
 
 impl Asked for Arguments {

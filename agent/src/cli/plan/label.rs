@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
     /// GPUs that share a request
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "gpu")]
     count: u64,
     #[command(flatten)]
     moves: text::Moves,

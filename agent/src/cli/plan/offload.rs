@@ -1,4 +1,4 @@
-use clap::Args;
+use clap::{ArgGroup, Args};
 use kvscope_sizing::plan::offload::Tier;
 use kvscope_sizing::plan::{
     Given, Measured, MeasuredLink, OffloadAnswer, Offloading, Subject, datasheet_tier, typed_tiers,
@@ -8,11 +8,16 @@ use kvscope_sizing::{UnitSystem, Warning};
 use super::cost::TypeChoice;
 use super::measured;
 use super::{Around, Asked, text};
-use crate::cli::request::{Accounting, Contexts};
+use crate::cli::request::{Accounting, Contexts, hide_engines, takes_one_context};
 use crate::failure::Failure;
 use crate::model::Model;
 
+/// What a GPU's rate is estimated with.
+const OF_ESTIMATE: [&str; 5] = ["count", "efficiency", "weight_dtype", "expert_dtype", "core_dtype"];
+
 #[derive(Args, Debug)]
+#[command(mut_args(hide_engines), mut_args(takes_one_context))]
+#[command(group(ArgGroup::new("computes").args(["gpu", "tflops"]).required(true)))]
 pub(super) struct Arguments {
     /// Catalogue ids, config.json or GGUF files, folders, or - for standard input
     #[arg(required = true, value_name = "MODEL")]
@@ -27,16 +32,16 @@ pub(super) struct Arguments {
     #[arg(long, num_args = 0..=1, default_missing_value = measured::NEWEST, value_name = "RUN")]
     measured: Option<String>,
     /// What the machine really computes, in 10^12 operations a second
-    #[arg(long, value_name = "TFLOPS", required_unless_present = "gpu")]
+    #[arg(long, value_name = "TFLOPS", conflicts_with_all = OF_ESTIMATE)]
     tflops: Option<String>,
     /// The GPU that computes, each type at its datasheet's rate: h200, see `kvscope plan hardware`
-    #[arg(long, value_name = "GPU", conflicts_with = "tflops")]
+    #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
     /// How many of them
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "gpu")]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     count: u64,
     /// Percent of that rate that a prefill reaches
-    #[arg(long, default_value_t = 40.0, value_name = "PERCENT", requires = "gpu")]
+    #[arg(long, default_value_t = 40.0, value_name = "PERCENT")]
     efficiency: f64,
     #[command(flatten)]
     types: TypeChoice,

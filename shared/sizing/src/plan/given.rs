@@ -128,7 +128,7 @@ pub fn bytes_per_second(name: &str, text: &str) -> Result<f64> {
         let bytes = compact.strip_suffix("/s").ok_or_else(wrong)?;
         bytes.parse::<Bytes>().map_err(|_| wrong())?.get() as f64
     };
-    if rate > 0.0 { Ok(rate) } else { Err(Error::setting(name, "a link of 0 B/s moves nothing")) }
+    if rate > 0.0 { Ok(rate) } else { Err(Error::setting(name, "a rate of 0 B/s moves nothing")) }
 }
 
 /// Seconds: `15us`, `1.5 ms`, `2s`, `1m 30s`.
@@ -224,7 +224,7 @@ mod tests {
             assert!(error.starts_with("bandwidth: ") && error.contains("is no rate"), "{text}: {error}");
         }
         let nothing = bytes_per_second("bandwidth", "0Gbps").unwrap_err().to_string();
-        assert_eq!(nothing, "bandwidth: a link of 0 B/s moves nothing");
+        assert_eq!(nothing, "bandwidth: a rate of 0 B/s moves nothing");
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn touch(method: Method, kind: ComponentKind, format: &str) -> Touch {
             Touch::Leaves("it decides which tokens are read: an error changes the choice, not a value")
         }
         ComponentKind::CompressedKv => {
-            Touch::Leaves("an entry already stands for several tokens, in 8 bits or fewer")
+            Touch::Leaves("an entry already stands for several tokens, and no measurement is known")
         }
         ComponentKind::CompressorState => Touch::Leaves(
             "partial sums of a group that is not whole: an error goes into every entry made of them",

@@ -166,7 +166,7 @@ impl Transfer {
     fn check(&self) -> Result<()> {
         let rate = self.bytes_per_second;
         if !(rate.is_finite() && rate > 0.0) {
-            return Err(Error::setting("bandwidth", format!("a link of {rate} B/s moves nothing")));
+            return Err(Error::setting("bandwidth", format!("a rate of {rate} B/s moves nothing")));
         }
         let times = [("model_time", Some(self.model_seconds)), ("start", Some(self.start_seconds))];
         for (name, seconds) in times.into_iter().chain([("slo", self.slo_seconds)]) {

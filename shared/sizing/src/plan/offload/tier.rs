@@ -74,7 +74,7 @@ impl Tier {
             return Err(Error::setting("tier", format!("{name}: 0 ranks restore nothing; give at least 1")));
         }
         if !(rate.is_finite() && rate > 0.0) {
-            return Err(Error::setting("tier", format!("{name}: a link of {rate} B/s moves nothing")));
+            return Err(Error::setting("tier", format!("{name}: a rate of {rate} B/s moves nothing")));
         }
         for seconds in [self.start_seconds, self.alpha_seconds] {
             if !(seconds.is_finite() && seconds >= 0.0) {
