@@ -158,6 +158,41 @@ fn the_quadratic_part_turns_the_answer() {
     assert!(at >= right && at <= right + 1.0, "{at}, not {right}");
 }
 
+/// Llama 4 Scout: 36 layers keep K and V of 8 heads of 128 for the current chunk of 8,192 tokens alone, 12 for every token. The
+/// 100,000th token is the 1,696th of its chunk. The first token of a chunk asks for less than the last of the one before it, so
+/// the quicker way changes anew in every chunk.
+#[test]
+fn of_chunks_what_the_next_token_attends_to_is_restored() {
+    let entry_of_layer = 2 * 8 * 128 * 2;
+    let ask = |context, flops| Ask {
+        model: "llama-4-scout",
+        context,
+        tier: tier(0.0, 1e9),
+        settings: settings(&[("block_size", "1")]),
+        flops,
+    };
+    let bytes = |context| ask(context, [16e9, 1e6]).row(CopyLayout::Whole).bytes.get();
+    assert_eq!(bytes(100_000), entry_of_layer * (12 * 100_000 + 36 * 1696));
+    assert_eq!(bytes(8192), entry_of_layer * 48 * 8192);
+    assert_eq!(bytes(8193), entry_of_layer * (12 * 8193 + 36));
+    // Computing a token takes as long as restoring 24 of its 48 layers: quicker up to the chunk of which twelve layers for
+    // every token and 36 for the live part come to less.
+    let of_24_layers = 24.0 * entry_of_layer as f64 / 1e9 * 495e12;
+    let turns = ask(20_000, [of_24_layers, 0.0]).row(CopyLayout::Whole).turns;
+    let turns: Vec<(u64, Way)> =
+        turns.iter().map(|turn| (turn.from_tokens.get(), turn.quicker)).take(5).collect();
+    // In chunk c (8,192·c tokens before it) restoring costs 12 (8,192 c + m) + 36 m of live part m: as much as 24 (8,192 c + m) at
+    // m = 4,096 c. The second chunk starts the quicker way, which lasts to its 4,096th token, the third to the end of its 8,192.
+    let right = [
+        (1, Way::Recompute),
+        (8193, Way::Restore),
+        (8192 + 4096, Way::Recompute),
+        (2 * 8192 + 1, Way::Restore),
+        (3 * 8192, Way::Recompute),
+    ];
+    assert_eq!(turns, right);
+}
+
 /// Copies of a fixed size, published as rates (arXiv 2510.09665): 64 KB at 4, 256 KB at 13 and 16 MB at 49 GB/s.
 #[test]
 fn the_rates_of_three_granularities() {

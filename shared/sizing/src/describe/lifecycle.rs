@@ -22,6 +22,9 @@ pub struct Lifetime {
     pub growth: &'static str,
     /// `token window request transient`
     pub lifecycle: Lifecycle,
+    /// The same as a function of the tokens.
+    #[serde(skip)]
+    pub(crate) law: Growth,
     /// Bytes of one entry of one layer; of all of it where it is constant.
     pub entry_bytes: Bytes,
     /// Tokens that become one entry; null where there are no entries.
@@ -108,6 +111,7 @@ impl Lifetime {
             layers: group.layers.clone(),
             format: kept.format,
             growth: kept.growth.name(),
+            law: kept.growth,
             lifecycle: kept.lifecycle,
             entry_bytes: kept.growth.entry(),
             tokens_per_entry: tokens_per_entry(kept.growth),

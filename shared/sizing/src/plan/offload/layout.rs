@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::describe::{Description, TensorParallel};
+use crate::growth::Growth;
 use crate::{Bytes, Error, Result, Tokens};
 
 /// How a block lies in memory.
@@ -69,8 +70,8 @@ impl Held {
 struct Once {
     /// One entry in all its layers; all of it where there are no entries.
     held: Held,
-    /// The most entries; none where there are no entries.
-    most_entries: Option<Tokens>,
+    /// How its entries grow; none where there are no entries.
+    entries: Option<Growth>,
 }
 
 /// What of a description the pieces follow from.
@@ -103,11 +104,10 @@ impl Layouts {
             let pieces = layers * if has_sides { 2 } else { 1 };
             let held = |bytes: Bytes| Held::of(bytes, &one.tensor_parallel, ranks);
             match (one.checkpoint_bytes, lifetime.saturates_at, one.block_bytes) {
-                (Some(bytes), most, _) => {
-                    let has_entries = lifetime.tokens_per_entry.is_some();
-                    let bytes = if has_entries { lifetime.entry_bytes.times(layers)? } else { bytes };
-                    let most_entries = most.filter(|_| has_entries);
-                    layouts.once.push(Once { held: held(bytes)?, most_entries });
+                (Some(bytes), ..) => {
+                    let entries = lifetime.tokens_per_entry.map(|_| lifetime.law);
+                    let bytes = if entries.is_some() { lifetime.entry_bytes.times(layers)? } else { bytes };
+                    layouts.once.push(Once { held: held(bytes)?, entries });
                     layouts.once_pieces += pieces;
                 }
                 (None, None, Some(bytes)) => {
@@ -120,15 +120,36 @@ impl Layouts {
         Ok(layouts)
     }
 
-    /// Pieces and bytes of a request of `tokens` tokens: whole blocks, states, and of windows and chunks as many entries as
-    /// there are tokens, up to a full one.
+    /// Tokens of the shortest chunk: at its boundaries less is restored than before.
+    pub(super) fn chunk(&self) -> Option<Tokens> {
+        let chunks = self.once.iter().filter_map(|once| match once.entries {
+            Some(Growth::Chunk { chunk, .. }) => Some(chunk),
+            _ => None,
+        });
+        chunks.min()
+    }
+
+    /// Pieces and bytes of a request of `tokens` tokens: whole blocks, states, and of windows and chunks the entries in reach
+    /// of the last of them.
     pub(super) fn at(&self, tokens: Tokens, layout: CopyLayout) -> Result<Copies> {
+        self.with(tokens, layout, |growth| growth.entries_in_reach(tokens))
+    }
+
+    /// The least and the most of contexts from `low` to `high`: chunks with one entry, and with as many as there may be.
+    pub(super) fn between(&self, [low, high]: [Tokens; 2], layout: CopyLayout) -> Result<[Copies; 2]> {
+        let least = self.with(low, layout, |growth| match growth {
+            Growth::Chunk { .. } => 1,
+            _ => growth.entries(low),
+        })?;
+        Ok([least, self.with(high, layout, |growth| growth.entries(high))?])
+    }
+
+    fn with(&self, tokens: Tokens, layout: CopyLayout, entries: impl Fn(Growth) -> u64) -> Result<Copies> {
         let blocks =
             if self.block.copy == Bytes::ZERO { 0 } else { tokens.get().div_ceil(self.block_tokens) };
         let mut held = self.block.times(blocks)?;
         for once in &self.once {
-            let entries = once.most_entries.map_or(1, |most| most.min(tokens).get());
-            held = held.plus(once.held.times(entries)?)?;
+            held = held.plus(once.held.times(once.entries.map_or(1, &entries))?)?;
         }
         let by_layer =
             blocks.checked_mul(self.block_pieces).and_then(|all| all.checked_add(self.once_pieces));

@@ -11,6 +11,7 @@ mod layout;
 #[cfg(not(target_arch = "wasm32"))]
 pub(in crate::plan) mod published;
 mod tier;
+mod turns;
 
 use serde::Serialize;
 
@@ -24,6 +25,7 @@ use crate::{Bytes, BytesPerToken, Error, Result, Tokens};
 pub use curves::{RestoreCurve, RestoreCurves, restore_curves};
 pub use layout::{Copies, CopyLayout};
 pub use tier::{Tier, TierGrade};
+pub use turns::{Turn, Way};
 
 /// What computing a prompt again costs.
 #[derive(Clone, Copy)]
@@ -115,25 +117,6 @@ pub struct Restore {
     pub restore_wins: Option<bool>,
 }
 
-/// A context from which on another way is the quicker one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub struct Turn {
-    /// The first context of it.
-    pub from_tokens: Tokens,
-    /// The way that is quicker from there on.
-    pub quicker: Way,
-}
-
-/// A way to get the state.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// From the tier.
-    Restore,
-    /// Computed again.
-    Recompute,
-}
-
 /// κ* = (f/F)·(BW/b): cached tokens that are restored in the time in which one new token is computed.
 ///
 /// # Errors
@@ -190,7 +173,7 @@ pub fn offload(question: &OffloadQuestion<'_>) -> Result<OffloadPlan> {
     let flops = (question.recompute.flops)(question.context)?;
     let recompute_seconds = computed_seconds(question, question.context.get())?;
     let flops_per_second = checked("flops_per_second", flops / recompute_seconds)?;
-    let computing = computing_at(question, longest)?;
+    let computing = turns::computing_at(question, longest)?;
     let mut rows = Vec::new();
     for tier in question.tiers {
         let layouts = layout::Layouts::of(&described, tier.ranks)?;
@@ -257,7 +240,6 @@ fn row(
     let copies = layouts.at(question.context, layout)?;
     let seconds = Some(tier.seconds(copies)).filter(|_| copies.bytes > Bytes::ZERO);
     let left = recompute_seconds - tier.start_seconds - tier.alpha_seconds * copies.pieces as f64;
-    let restoring = |tokens: u64| layouts.at(Tokens::new(tokens), layout).map(|copies| tier.seconds(copies));
     Ok(Restore {
         tier: tier.name.clone(),
         grade: tier.grade,
@@ -274,7 +256,7 @@ fn row(
             .filter(|_| left > 0.0)
             .map(|_| copies.rank_bytes.get() as f64 / left),
         turns: match seconds {
-            Some(_) => turns(computing, restoring, |tokens| computed_seconds(question, tokens))?,
+            Some(_) => turns::turns(question, tier, layouts, layout, computing)?,
             None => Vec::new(),
         },
         restore_wins: seconds.map(|seconds| seconds < recompute_seconds),
@@ -288,51 +270,4 @@ fn computed_seconds(question: &OffloadQuestion<'_>, tokens: u64) -> Result<f64> 
     }
     let what = format!("{tokens} tokens take longer than can be said; give more operations a second");
     Err(Error::setting("flops_per_second", what))
-}
-
-/// Seconds of computing at contexts four to a doubling, which every row compares with.
-fn computing_at(question: &OffloadQuestion<'_>, longest: u64) -> Result<Vec<(u64, f64)>> {
-    let mut contexts = vec![1_u64];
-    let mut power = 1_u64;
-    while power < longest {
-        for quarter in 4..8 {
-            contexts.push((power.saturating_mul(quarter) / 4).min(longest));
-        }
-        power = power.saturating_mul(2);
-    }
-    contexts.push(longest);
-    contexts.dedup();
-    contexts.into_iter().map(|tokens| Ok((tokens, computed_seconds(question, tokens)?))).collect()
-}
-
-/// Where the quicker way changes, exact to one token between neighbours of the contexts that are tried.
-fn turns(
-    computing: &[(u64, f64)],
-    restoring: impl Fn(u64) -> Result<f64>,
-    computed: impl Fn(u64) -> Result<f64>,
-) -> Result<Vec<Turn>> {
-    let way = |restore: f64, compute: f64| if restore < compute { Way::Restore } else { Way::Recompute };
-    let mut turns: Vec<Turn> = Vec::new();
-    let mut before: Option<(u64, Way)> = None;
-    for (tokens, seconds) in computing {
-        let quicker = way(restoring(*tokens)?, *seconds);
-        match before {
-            None => turns.push(Turn { from_tokens: Tokens::new(*tokens), quicker }),
-            Some((last, earlier)) if earlier != quicker => {
-                let (mut low, mut high) = (last, *tokens);
-                while high - low > 1 {
-                    let middle = low + (high - low) / 2;
-                    if way(restoring(middle)?, computed(middle)?) == quicker {
-                        high = middle;
-                    } else {
-                        low = middle;
-                    }
-                }
-                turns.push(Turn { from_tokens: Tokens::new(high), quicker });
-            }
-            Some(_) => {}
-        }
-        before = Some((*tokens, quicker));
-    }
-    Ok(turns)
 }
