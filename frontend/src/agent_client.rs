@@ -63,8 +63,8 @@ pub(crate) async fn cancel_job(job: &str) -> Result<(), String> {
 
 fn row(summary: RunSummary) -> RunRow {
     let ended = Some(summary.state());
-    let points = match summary.measured {
-        _ if summary.measured < summary.cases => None,
+    let points = match summary.points_measured() {
+        measured if measured < summary.points() => None,
         1 => Some("1 point".to_owned()),
         n => Some(format!("{n} points")),
     };

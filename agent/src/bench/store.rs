@@ -283,6 +283,8 @@ fn summarise(name: &str, read: Result<ReadRun, BenchError>) -> RunSummary {
             ended: Some(run.ended),
             measured: run.cases.iter().filter(|case| case.measured.is_some()).count(),
             cases: run.cases.len(),
+            transfers_measured: run.transfers.iter().filter(|one| !one["measured"].is_null()).count(),
+            transfers: run.transfers.len(),
             warnings,
         },
         Err(error) => RunSummary {
@@ -292,6 +294,8 @@ fn summarise(name: &str, read: Result<ReadRun, BenchError>) -> RunSummary {
             ended: None,
             cases: 0,
             measured: 0,
+            transfers: 0,
+            transfers_measured: 0,
             warnings: vec![match error {
                 BenchError::NotARun { warning, .. } => warning,
                 other => LineWarning { line: 1, what: other.to_string() },

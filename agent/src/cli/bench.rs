@@ -325,14 +325,18 @@ fn list(store: &Store, form: Form) -> Result<(), Failure> {
     if runs.is_empty() {
         return output::figures("no runs yet; start one with `kvscope bench run`\n");
     }
-    let mut table = Figures::new(3, &["run", "backend", "ended", "cases", "measured"]);
+    let mut table = Figures::new(3, &["run", "backend", "ended", "cases", "transfers"]);
+    let of = |measured: usize, all: usize| match all {
+        0 => "–".to_owned(),
+        _ => format!("{measured} of {all}"),
+    };
     for run in &runs {
         table.row([
             run.run.clone(),
             run.backend.clone().unwrap_or_else(|| "–".to_owned()),
             run.state(),
-            run.cases.to_string(),
-            run.measured.to_string(),
+            of(run.measured, run.cases),
+            of(run.transfers_measured, run.transfers),
         ]);
     }
     output::figures(&table.render())?;

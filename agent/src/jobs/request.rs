@@ -17,6 +17,11 @@ pub(crate) struct JobRequest {
     /// Tiers.
     #[serde(default)]
     tiers: Vec<String>,
+    /// Catalogue ids whose states go to the tiers and come back.
+    #[serde(default)]
+    states: Vec<String>,
+    /// Whose blocks the states lie in.
+    engine: Option<String>,
     /// Contexts: 4Ki, 100000.
     #[serde(default)]
     lengths: Vec<String>,
@@ -44,7 +49,7 @@ pub(super) struct Asked {
 impl JobRequest {
     /// The command line's own checks and sentences, before anything is started.
     pub(super) fn arguments(&self, store: &Store) -> Result<Asked, Failure> {
-        for id in self.models.values() {
+        for id in self.models.values().chain(&self.states) {
             find_entry(id)?;
         }
         if let Some(run) = &self.resume {
@@ -63,6 +68,8 @@ impl JobRequest {
         let mut arguments: Vec<String> = [
             list("forms", &self.forms),
             list("tiers", &self.tiers),
+            list("state", &self.states),
+            one("engine", self.engine.clone()),
             list("lengths", &self.lengths),
             one("batch", self.batch.map(|batch| batch.to_string())),
             one("cache", self.cache.clone()),
@@ -76,7 +83,7 @@ impl JobRequest {
         cli::check_bench_run(&arguments, store)?;
         let about = match &self.resume {
             Some(run) => format!("the rest of {run}"),
-            None => [self.forms.join(", "), self.tiers.join(", ")]
+            None => [self.forms.join(", "), self.tiers.join(", "), self.states.join(", ")]
                 .into_iter()
                 .filter(|words| !words.is_empty())
                 .collect::<Vec<_>>()

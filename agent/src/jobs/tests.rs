@@ -116,6 +116,9 @@ fn what_cannot_be_run_is_refused_with_the_command_line_s_words_and_no_file_is_re
         (serde_json::json!({"forms": ["gqa"], "budget_seconds": 1}), "budget: 1s is outside 5s to 24h"),
         (serde_json::json!({"forms": ["gqa"], "batch": 0}), "batch: 0"),
         (serde_json::json!({"forms": ["gqa"], "models": {"gqa": "/etc/passwd"}}), "/etc/passwd"),
+        (serde_json::json!({"tiers": ["dram"], "states": ["/etc/passwd"]}), "/etc/passwd"),
+        (serde_json::json!({"states": ["qwen3-8b"]}), "--tiers"),
+        (serde_json::json!({"tiers": ["dram"], "states": ["qwen3-8b"], "engine": "sglang"}), "engine: "),
         (serde_json::json!({"resume": "a-1"}), "no stored run is called"),
     ] {
         let said = refusal(request);
