@@ -121,11 +121,12 @@ mod tests {
 
     #[test]
     fn a_row_of_the_list_says_what_is_known() {
-        let known = r#"{"run":"a-1","started":"2026-11-29T15:00:00Z","backend":"cpu","ended":"complete","cases":3,"measured":1,"warnings":[]}"#;
+        let known = r#"{"run":"a-1","started":"2026-11-29T15:00:00Z","backend":"cpu","ended":"complete","cases":3,"measured":1,
+            "transfers":2,"transfers_measured":2,"warnings":[]}"#;
         let row_of = |text: &str| row(serde_json::from_str(text).unwrap()).about;
-        assert_eq!(row_of(known), "2026-11-29T15:00:00Z · cpu · complete: 1 of 3 measured");
+        assert_eq!(row_of(known), "2026-11-29T15:00:00Z · cpu · complete: 3 of 5 measured");
         let damaged = r#"{"run":"b-2","started":null,"backend":null,"ended":null,"cases":0,"measured":0,
-            "warnings":[{"line":1,"what":"no readable header"}]}"#;
+            "transfers":0,"transfers_measured":0,"warnings":[{"line":1,"what":"no readable header"}]}"#;
         assert_eq!(row_of(damaged), "unreadable · 0 points · 1 damaged line");
     }
 }
