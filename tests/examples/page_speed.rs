@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kvscope_sizing::catalogue;
 use kvscope_sizing::plan::PlanKind;
-use kvscope_tests::browser::{Browser, PixelRatio};
+use kvscope_tests::browser::{Browser, Look, PixelRatio, Theme};
 use kvscope_tests::page::Page;
 use kvscope_tests::static_host;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const CONTEXT: u64 = 100_000;
 #[tokio::main]
 async fn main() {
     let address = static_host::start().await;
-    let browser = Browser::start_at(PixelRatio(2.0)).await;
+    let browser = Browser::start_with(Look { ratio: PixelRatio(2.0), theme: Theme::Light }).await;
     let page = browser.open(&address).await;
     page.allow_scripts(Duration::from_mins(10)).await;
     let script = "const done = arguments[arguments.length - 1];

@@ -27,14 +27,50 @@ pub struct Browser {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PixelRatio(pub f64);
 
-impl Browser {
-    /// Starts a browser at one device pixel per CSS pixel.
-    pub async fn start() -> Self {
-        Self::start_at(PixelRatio(1.0)).await
+/// What the page is asked to look like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// How fine its screen is.
+    pub ratio: PixelRatio,
+    /// What the system prefers.
+    pub theme: Theme,
+}
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Theme {
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+impl Theme {
+    /// `light` or `dark`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
     }
 
-    /// Starts a browser at some pixel ratio.
-    pub async fn start_at(ratio: PixelRatio) -> Self {
+    /// Blink's number of it.
+    const fn preferred(self) -> u8 {
+        match self {
+            Self::Dark => 0,
+            Self::Light => 1,
+        }
+    }
+}
+
+impl Browser {
+    /// Starts a browser in light, at one device pixel per CSS pixel.
+    pub async fn start() -> Self {
+        Self::start_with(Look { ratio: PixelRatio(1.0), theme: Theme::Light }).await
+    }
+
+    /// Starts a browser.
+    pub async fn start_with(look: Look) -> Self {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let driver = env::var("KVSCOPE_CHROMEDRIVER").unwrap_or_else(|_| "chromedriver".to_owned());
         let mut driver = Command::new(driver);
@@ -56,7 +92,8 @@ impl Browser {
                 "--disable-sync",
                 "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
                 "--window-size=1280,900",
-                format!("--force-device-scale-factor={}", ratio.0),
+                format!("--force-device-scale-factor={}", look.ratio.0),
+                format!("--blink-settings=preferredColorScheme={}", look.theme.preferred()),
                 format!("--user-data-dir={}", profile.path().display()),
             ],
         });

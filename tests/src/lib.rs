@@ -8,6 +8,7 @@ pub mod command_line;
 pub mod downloads;
 pub mod gguf;
 pub mod page;
+pub mod picture;
 pub mod selectors;
 pub mod static_host;
 

@@ -170,6 +170,31 @@ impl Page {
         self.client.execute_async(script, Vec::new()).await.expect("the script ends")
     }
 
+    /// Gives the page so many CSS pixels, whatever stands around it.
+    pub async fn set_size(&self, (width, height): (u32, u32)) {
+        let around = "return [outerWidth - innerWidth, outerHeight - innerHeight]";
+        let around = self.run(around, Vec::new()).await;
+        let pixels =
+            |place: usize| u32::try_from(around[place].as_u64().expect("a length")).expect("a length");
+        let size = (width + pixels(0), height + pixels(1));
+        self.client.set_window_size(size.0, size.1).await.expect("the window takes a size");
+    }
+
+    /// A picture of what is on screen as PNG, once it does not change any more.
+    pub async fn picture_at_rest(&self) -> Vec<u8> {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        let mut before = Vec::new();
+        loop {
+            let picture = self.client.screenshot().await.expect("the browser gives a picture");
+            if picture == before {
+                return picture;
+            }
+            assert!(tokio::time::Instant::now() < end, "the page does not come to rest");
+            before = picture;
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
+    }
+
     /// Lets a script in [`Page::run_until_called`] take this long.
     pub async fn allow_scripts(&self, time: Duration) {
         let timeouts = fantoccini::wd::TimeoutConfiguration::new(Some(time), None, None);

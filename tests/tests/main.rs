@@ -22,6 +22,7 @@ mod random_states_page;
 mod ranks_page;
 mod room_page;
 mod run_exports;
+mod screenshots;
 mod settings_page;
 mod truth;
 mod versions_page;
