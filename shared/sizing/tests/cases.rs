@@ -61,6 +61,12 @@ fn answers_of_transformers_own_caches() {
     passes("oracle-transformers", include_str!("data/cases/oracle-transformers.jsonl"), 142);
 }
 
+/// Rows of our own, made by running llama.cpp (see the README beside them): those that once failed first.
+#[test]
+fn answers_of_llama_cpps_own_caches() {
+    passes("oracle-llamacpp", include_str!("data/cases/oracle-llamacpp.jsonl"), 223);
+}
+
 /// What a row leaves in doubt stands in its detail, and a row that cannot be read keeps its name.
 #[test]
 fn a_row_says_what_was_not_used() {

@@ -134,6 +134,27 @@ fn keeps_pooled_index_keys_of_every_token() {
     assert_eq!(found, f64::from(11 * 4096 * 3 * 128 * 2));
 }
 
+/// What llama.cpp itself printed for DeepSeek-V4-Flash's metadata (xllamacpp 2026.10.11549, `tests/oracle/ask_llamacpp.py`): caches of
+/// cells, then the rows of three compressors.
+#[test]
+fn prints_the_compressors_of_deepseek_v4() {
+    let found = report_of(&catalogued("deepseek-v4-flash"), "llama.cpp", &[("n_ctx", "32768")]);
+    let mut printed = found.log_lines;
+    printed.sort();
+    assert_eq!(
+        printed,
+        [
+            "llama_dsv4_comp_state: csa ratio = 4, state = 8 x 1024, streams = 1, rs_seq = 0, layers = 21, size =    1.31 MiB",
+            "llama_dsv4_comp_state: hca ratio = 128, state = 128 x 512, streams = 1, rs_seq = 0, layers = 20, size =   10.00 MiB",
+            "llama_dsv4_comp_state: lid ratio = 4, state = 8 x 256, streams = 1, rs_seq = 0, layers = 21, size =    0.33 MiB",
+            "llama_kv_cache: size =    5.00 MiB (   256 cells,  20 layers,  1/1 seqs), K (f16):    5.00 MiB, V (f16):    0.00 MiB",
+            "llama_kv_cache: size =   32.25 MiB (   768 cells,  43 layers,  1/1 seqs), K (f16):   32.25 MiB, V (f16):    0.00 MiB",
+            "llama_kv_cache: size =   42.00 MiB (  8192 cells,  21 layers,  1/1 seqs), K (f16):   42.00 MiB, V (f16):    0.00 MiB",
+            "llama_kv_cache: size =  168.00 MiB (  8192 cells,  21 layers,  1/1 seqs), K (f16):  168.00 MiB, V (f16):    0.00 MiB",
+        ]
+    );
+}
+
 /// `create_memory` of `llama-model.cpp` gives recurrent memory the types `GGML_TYPE_F32` and `GGML_TYPE_F32`, whatever
 /// is asked of K and V. Qwen3.5-27B: 48 layers of 3 × 10,240 and 48 × 128 × 128 f32 values.
 #[test]
@@ -145,7 +166,8 @@ fn state_is_f32_whatever_is_asked() {
     let found = report_of(&qwen, "llama.cpp", &asked);
     let line = found.log_lines.iter().find(|line| line.starts_with("llama_memory_recurrent")).unwrap();
     // 48 × 3 × 10,240 × 4 B are 5.625 MiB, 48 × 48 × 128 × 128 × 4 B are 144 MiB.
-    assert!(line.ends_with("R (f32):    5.62 MiB, S (f32):  144.00 MiB"), "{line}");
+    let printed = "llama_memory_recurrent: size =  149.62 MiB (     1 cells,  64 layers,  1 seqs  0 rs_seq), R (f32):    5.62 MiB, S (f32):  144.00 MiB, P (f32):    0.00 MiB";
+    assert_eq!(line, printed);
     for name in ["state_dtype", "conv_dtype"] {
         assert!(found.warnings.iter().any(|warning| warning.field == name), "{name}: {:?}", found.warnings);
     }

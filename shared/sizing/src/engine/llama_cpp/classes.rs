@@ -71,6 +71,9 @@ const WINDOW_UNUSED: [&str; 23] = [
     "qwen2_5_vl_text",
 ];
 
+/// EXAONE 4 has windows where it has as many layers as its 32B version, and no other (`src/models/exaone4.cpp`).
+const LAYERS_OF_EXAONE_WITH_WINDOWS: usize = 64;
+
 /// Classes with latents whose graphs keep K and V of every head (`build_attn` without a latent in `src/models/minicpm3.cpp` and
 /// `plm.cpp`).
 const KEEPS_HEADS: [&str; 2] = ["minicpm3", "plm"];
@@ -192,6 +195,10 @@ fn with_unused(mut found: Vec<Warning>, settings: &Settings) -> Vec<Warning> {
 /// Whether the class has windows that llama.cpp does not use.
 pub(super) fn leaves_windows_unused(architecture: &Architecture) -> bool {
     let mut mixers = architecture.mixers();
-    architecture.model_type().is_some_and(|class| WINDOW_UNUSED.contains(&class))
+    let is_unused = |class: &str| {
+        WINDOW_UNUSED.contains(&class)
+            || (class.starts_with("exaone4") && architecture.layer_count() != LAYERS_OF_EXAONE_WITH_WINDOWS)
+    };
+    architecture.model_type().is_some_and(is_unused)
         && mixers.any(|mixer| matches!(mixer, Mixer::Sliding { .. }))
 }

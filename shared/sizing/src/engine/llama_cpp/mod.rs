@@ -336,7 +336,7 @@ impl Profile for LlamaPlan<'_> {
     }
 
     fn log_lines(&self) -> Result<Vec<String>> {
-        log::lines(&self.caches, &self.cells, self.query.architecture.layer_count())
+        log::lines(&self.caches, &self.cells, self.query.architecture)
     }
 
     fn warnings(&self) -> Vec<Warning> {
