@@ -190,3 +190,22 @@ fn caches_without_totals_are_recomputed_by_their_cells() {
     assert_eq!(short.contradictions.len(), 1);
     assert_eq!(short.contradictions[0].lines, [6, 7]);
 }
+
+/// What llama.cpp itself printed for DeepSeek-V4-Flash's metadata and three sequences (xllamacpp 2026.10.11549, as in
+/// `tests/oracle/ask_llamacpp.py`, lines of single layers left out): a cache of every token without layers, windows, entries of two
+/// ratios, index keys and three compressors.
+#[test]
+fn caches_of_entries_are_told_from_those_of_every_token() {
+    let flash = catalogued("deepseek-v4-flash");
+    let text = include_str!("data/logs/llama-compressed.log");
+    let model = GivenModel { label: "deepseek-v4-flash", architecture: &flash };
+    let found = decode_log(text, Some(model)).expect("known lines");
+    assert!(!found.has_differences(), "{:?}", found.contradictions);
+    assert_eq!(figures(&found, "cache_cells")[1..], right("768 cells"));
+    let compressors = [right("3.94 MiB"), right("30.00 MiB"), right("0.98 MiB")].concat();
+    assert_eq!(figures(&found, "compressor_state_bytes"), compressors);
+    let other = text
+        .replace("lid ratio = 4, state = 8 x 256", "lid ratio = 4, state = 8 x 512")
+        .replace("  0.98", "  1.97");
+    assert!(decode_log(&other, Some(model)).expect("known lines").has_differences());
+}

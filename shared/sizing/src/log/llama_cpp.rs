@@ -378,6 +378,7 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     let mut own = Reading::default();
     for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
         cache(&line, &mut own);
+        compressor(&line, &mut own);
     }
     for topic in [Topic::Cache, Topic::State] {
         for (line, partner) in pairs(&reading.figures, &own.figures, topic) {
@@ -389,6 +390,13 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
                 }
             }
         }
+    }
+    // Printed one after the other in one order: CSA, HCA, the indexer's.
+    let compressors: Vec<f64> =
+        own.figures.of(Topic::Compressor).map(|figure| figure.printed.value()).collect();
+    if compressors.len() == reading.figures.of(Topic::Compressor).count() {
+        let logged = reading.figures.all.iter_mut().filter(|figure| figure.topic == Topic::Compressor);
+        logged.zip(compressors).for_each(|(figure, bytes)| figure.recomputed = Some(Range::exactly(bytes)));
     }
     shares::recompute(&own.figures, reading);
     Ok(())

@@ -125,12 +125,18 @@ pub(super) fn totalled(line: &Line, topic: Topic, total: Option<Printed>, readin
 pub(super) fn recompute(own: &Figures, reading: &mut Reading) {
     reading.shares.close(reading.next_cache);
     let settings = &reading.launch.settings;
+    // DeepSeek-V4's layers keep windows and entries: its cache of every token has no layers, and is planned by nobody.
+    let keeps_entries = own.of(Topic::Compressor).next().is_some();
     for cache in std::mem::take(&mut reading.shares.told) {
         let planned: Vec<&Figure> = match cache.of {
             CacheOf::States => own.of(Topic::State).collect(),
             _ => own.of(Topic::Cache).collect(),
         };
         let (planned, knows_cells) = match (cache.of, &planned[..]) {
+            (CacheOf::EveryToken, _) if keeps_entries => continue,
+            (CacheOf::Windows, [windows, ..]) if keeps_entries => {
+                (*windows, settings.n_seq_max.is_some() && settings.n_ubatch.is_some())
+            }
             (CacheOf::EveryToken, [whole, ..]) => (*whole, settings.n_ctx.is_some()),
             (CacheOf::Windows, [.., windows]) => {
                 (*windows, settings.n_seq_max.is_some() && settings.n_ubatch.is_some())
