@@ -209,3 +209,23 @@ fn caches_of_entries_are_told_from_those_of_every_token() {
         .replace("  0.98", "  1.97");
     assert!(decode_log(&other, Some(model)).expect("known lines").has_differences());
 }
+
+/// Llama-3.1-8B, 32 layers of 8 heads of 128: 10,240 cells in `q8_0` are 680 MiB. A line that is cut behind its types still says them;
+/// one that is cut before leaves f16 to be assumed, which is said.
+#[test]
+fn types_of_a_cut_line_are_read_and_missing_ones_are_told() {
+    let llama = catalogued("llama-3.1-8b");
+    let read = |rest: &str| {
+        let text = format!(
+            "llama_context: n_ctx         = 10240\nllama_context: n_seq_max     = 1\n\
+             llama_kv_cache: size =  680.00 MiB ( 10240 cells,  32 layers,  1/1 seqs){rest}\n"
+        );
+        let model = GivenModel { label: "llama-3.1-8b", architecture: &llama };
+        decode_log(&text, Some(model)).expect("known lines")
+    };
+    let is_told = |rest: &str| read(rest).warnings.iter().any(|warning| warning.field == "kv_dtype");
+    for rest in [", K (q8_0): 340.00 MiB, V (q8_0): 340.00 MiB", ", K (q8_0): 340.00 MiB, V (q8_0): 3"] {
+        assert!(!read(rest).has_differences() && !is_told(rest), "{rest}");
+    }
+    assert!(read(", K (q8").has_differences() && is_told(", K (q8"));
+}

@@ -72,8 +72,8 @@ struct Allocation<'l> {
     streams: Option<u64>,
     /// Snapshots of each state to roll back to.
     snapshots: Option<u64>,
-    /// Type and size of K and V, or of R and S.
-    sides: Vec<(&'l str, Printed, usize, usize)>,
+    /// Type and size of K and V, or of R and S; no size where the line is cut in it.
+    sides: Vec<(&'l str, Option<Printed>, usize, usize)>,
     start: usize,
     end: usize,
 }
@@ -186,7 +186,9 @@ fn cache(line: &Line, reading: &mut Reading) -> Option<()> {
     for ((kind, size, start, end), (topic, setting)) in
         found.sides.iter().zip([(topics[1], "k_dtype"), (topics[2], "v_dtype"), (Topic::StateP, "")])
     {
-        reading.figures.add(topic, *size, line, *start, *end).of = found.cells;
+        if let Some(size) = size {
+            reading.figures.add(topic, *size, line, *start, *end).of = found.cells;
+        }
         if !recurrent {
             reading.launch.set(setting, kind, line.number);
         }
@@ -248,9 +250,7 @@ fn allocation(line: &Line) -> Option<Allocation<'_>> {
         }
         let mut scan = line.after(side)?;
         let Some(kind) = scan.up_to("):") else { continue };
-        if let Some(size) = mebibytes(&mut scan) {
-            found.sides.push((kind, size, at, scan.at()));
-        }
+        found.sides.push((kind, mebibytes(&mut scan), at, scan.at()));
     }
     Some(found)
 }
@@ -374,6 +374,12 @@ pub(super) fn recompute(engine: &Engine, architecture: &Architecture, reading: &
     let settings = reading.launch.settings.clone();
     let query = Query::new(architecture, engine.clone(), &settings)?;
     let report = report(&query)?;
+    let says_type = settings.kv_dtype.is_some() || settings.k_dtype.is_some();
+    if !says_type && reading.figures.first(Topic::Cache).is_some() {
+        let what =
+            "no line says the type of K and V; recomputed in f16, which llama.cpp takes where none is given";
+        reading.launch.warn("kv_dtype", what);
+    }
     reading.launch.warnings.extend(report.warnings.iter().cloned());
     let mut own = Reading::default();
     for line in super::line::lines(&(report.log_lines.join("\n") + "\n")) {
