@@ -25,8 +25,8 @@ use files::{SiteFile, hash};
 const AIM_BYTES: u64 = 400_000;
 /// What fails. The site missed its aim when engines, logs, claims, GGUF, jobs and plans came to the page: this holds what was reached
 /// since, on a machine without the standard library's source too, and comes down with every gain until it is the aim. Last raised,
-/// from 804,000, for the classes that SGLang serves and the plans' groups, remarks and pools.
-const BUDGET_BYTES: u64 = 812_000;
+/// from 804,000, for the classes that SGLang serves, the plans' groups, remarks and pools, and llama.cpp's lines of DeepSeek-V4.
+const BUDGET_BYTES: u64 = 816_000;
 
 /// A finished site.
 #[derive(Debug)]
